@@ -195,11 +195,11 @@ double InferenceStream::sync(const Clock& clock, bool all, QueryRecorder& record
 
 namespace {
 
-using Streams = std::vector<InferenceStream*>;
+using StreamGroup = std::vector<InferenceStream*>;
 
 // One thread's loop over its streams. At least `iterations` queries per stream and `duration` after the
 // warm-up.
-void run_loop(const Streams& streams, const InferenceFlags& flags, const InferenceStream::Clock& clock,
+void run_loop(const StreamGroup& streams, const InferenceFlags& flags, const InferenceStream::Clock& clock,
               LayerProfiler* profiler, const std::stop_token& stop, QueryRecorder& record) {
   const bool endless = flags.duration_s < 0;
   const double warm_up_ms = static_cast<double>(flags.warm_up_ms);
@@ -232,7 +232,7 @@ std::vector<QueryRecorder> run_queries(std::vector<std::unique_ptr<InferenceStre
   const InferenceStream::Clock clock{zero.get(), host_now_ms()};
 
   const size_t loops = flags.threads ? streams.size() : 1;
-  std::vector<Streams> parts(loops);
+  std::vector<StreamGroup> parts(loops);
   for (size_t s = 0; s < streams.size(); ++s) parts[s % loops].push_back(streams[s].get());
   std::vector<QueryRecorder> records(loops, QueryRecorder(recording));
   std::vector<std::exception_ptr> errors(loops);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "arguments/values.h"
 #include "base/interrupted.h"
 #include "base/json.h"
 #include "engine_report.h"
@@ -25,8 +26,6 @@ namespace lathe::cli {
 namespace {
 
 const std::string kNoInference = "Inference set up failed";
-constexpr double kMebibyte = 1048576;
-
 int used_profile(const Options& options, const Engine& engine, Log& log) {
   const int asked = options.inference.profile;
   if (asked >= engine.profile_count()) {

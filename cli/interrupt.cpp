@@ -26,15 +26,15 @@ namespace fs = std::filesystem;
 
 // A signal is for the whole process, and so is this. It is never destroyed: the waiting thread uses it to the
 // end.
-struct State {
+struct SignalState {
   std::mutex mutex;
   std::stop_source stop;
   int stoppable = 0;  // works that would hear a request to stop
   int signal = 0;
   std::vector<fs::path> folders;
 };
-State& state() {
-  static State& the_state = *new State;
+SignalState& state() {
+  static SignalState& the_state = *new SignalState;
   return the_state;
 }
 

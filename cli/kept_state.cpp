@@ -7,12 +7,11 @@
 #include <set>
 #include <string>
 
+#include "arguments/values.h"
 #include "stream_inputs.h"
 
 namespace lathe::cli {
 namespace {
-
-constexpr double kMebibyte = 1048576;
 
 // Of --shapes, else of the profile's opt, with the sizes that other shapes decide.
 Extents first_extents(const Context& context, const InferenceFlags& flags, const TensorInfo& input) {

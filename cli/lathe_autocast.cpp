@@ -30,7 +30,7 @@ DType read_type(const CommandWords& arguments) {
   throw_input_error("--to is fp16 or bf16" + (type.empty() ? "" : ", not '" + type + "'"));
 }
 
-AutocastOptions read_options(const CommandWords& arguments) {
+AutocastOptions read_autocast_options(const CommandWords& arguments) {
   AutocastOptions options;
   options.scope.narrow = read_type(arguments);
   options.scope.exclude = split_list(arguments.value("--exclude"));
@@ -133,7 +133,7 @@ int run_autocast(const Words& words) {
   if (arguments.positional().size() != 1)
     throw_input_error("autocast takes one model: lathe autocast model.onnx --to fp16 -o mixed.onnx");
   const std::string model = arguments.positional()[0], file = arguments.value("-o");
-  const AutocastOptions options = read_options(arguments);
+  const AutocastOptions options = read_autocast_options(arguments);
   require_new_file(file, "mixed.onnx", arguments.has("--force"));
   NullObserver observer;
   const ImportedModel imported = import_onnx(model, observer);

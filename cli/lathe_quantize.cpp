@@ -44,7 +44,7 @@ void check_small_floats(const CommandWords& arguments, CalibrationMethod method)
     throw_input_error("--save-cache writes scales of int8; leave it out with --activations=fp8");
 }
 
-QuantizeOptions read_options(const CommandWords& arguments) {
+QuantizeOptions read_quantize_options(const CommandWords& arguments) {
   QuantizeOptions options{.scope = read_scope(arguments)};
   if (arguments.has("--method"))
     options.calibration.method = calibration_method_from_name(arguments.value("--method"));
@@ -204,7 +204,7 @@ QuantizeResult calibrate(const CommandWords& arguments, const std::string& model
     return quantize_with_scales(model, parse_calibration_cache(cache, arguments.value("--calib")),
                                 read_scope(arguments));
   }
-  const QuantizeOptions options = read_options(arguments);
+  const QuantizeOptions options = read_quantize_options(arguments);
   NullObserver observer;
   Builder builder(open_device(system_flags_of(arguments)), observer);
   const Network network = builder.parse_onnx(model);
@@ -230,8 +230,9 @@ int run_quantize(const Words& words) {
                                                                : calibrate(arguments, model, front);
   write_file_atomically(file, result.model.bytes);
   if (arguments.has("--save-cache"))
-    write_file_atomically(arguments.value("--save-cache"),
-                          calibration_cache_text(result.scales, read_options(arguments).calibration.method));
+    write_file_atomically(
+        arguments.value("--save-cache"),
+        calibration_cache_text(result.scales, read_quantize_options(arguments).calibration.method));
   print_result(arguments, result, file, front);
   return 0;
 }

@@ -11,7 +11,7 @@
 namespace lathe::cli {
 namespace {
 
-constexpr std::chrono::milliseconds kInterval{100};
+constexpr std::chrono::milliseconds kSampleInterval{100};
 
 // Of the GPU that the run will be on, "" when it will be on none.
 std::string uuid_of(const std::string& device) {
@@ -44,8 +44,8 @@ Json watch_run(const RunState& state, const std::function<bool()>& run) {
   if (gpu && settings.any()) guard.emplace(*gpu, settings);
   // Where the run goes is known when it has gone: a driver does not make a backend.
   std::optional<HardwareMonitor> gpu_monitor;
-  if (gpu) gpu_monitor.emplace(gpu_sensors(*gpu), kInterval, state.print);
-  HardwareMonitor cpu_monitor(cpu_sensors(), kInterval, state.print && !gpu);
+  if (gpu) gpu_monitor.emplace(gpu_sensors(*gpu), kSampleInterval, state.print);
+  HardwareMonitor cpu_monitor(cpu_sensors(), kSampleInterval, state.print && !gpu);
   return run() && gpu ? gpu_monitor->stop() : cpu_monitor.stop();
 }
 

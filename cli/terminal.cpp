@@ -15,7 +15,7 @@
 namespace lathe::cli {
 namespace {
 
-constexpr std::chrono::milliseconds kInterval{200};
+constexpr std::chrono::milliseconds kDrawInterval{200};
 constexpr size_t kNarrow = 40;
 
 double now_s() {
@@ -75,7 +75,7 @@ void ProgressLine::draw() {
 
 void ProgressLine::keep_drawing() {
   std::unique_lock lock(mutex_);
-  while (!wake_.wait_for(lock, kInterval, [this] { return done_; })) draw();
+  while (!wake_.wait_for(lock, kDrawInterval, [this] { return done_; })) draw();
 }
 
 }  // namespace lathe::cli

@@ -54,6 +54,10 @@ std::string trtexec_text(const NumberError& error);
 // "cpu", "auto" or the number of a GPU, checked.
 std::string parse_device(std::string_view flag, const std::string& text);
 
+// Precision flags choose types while building; a loaded engine has its types.
+void refuse_when_building(Options& options, std::string_view flag, std::string_view needs);
+void warn_of_no_effect(Options& options, std::string_view flag, std::string_view why);
+
 // A range check with the flag's name in the message.
 int bounded_int(std::string_view flag, const std::string& text, int low, int high);
 // One of the allowed words; `what` is the word of the message ("profilingVerbosity"). Throws "Unknown <what>:

@@ -13,14 +13,6 @@ namespace {
 using O = Options;
 using S = const std::string;
 
-void refuse_when_building(O& o, std::string_view flag, std::string_view needs) {
-  if (o.build.load_engine.empty()) o.refuse(flag, needs);
-}
-
-void no_effect(O& o, std::string_view flag, std::string_view why) {
-  o.warn(fmt::format("{} has no effect: {}.", flag, why));
-}
-
 int verbosity_from(const std::string& word) {
   if (word == "none") return 1;
   return word == "detailed" || word == "verbose" ? 2 : 0;
@@ -53,7 +45,7 @@ std::vector<Flag> effort_flags() {
       {Section::Build, "--minTiming", "<n>", "",
        [](O& o, S& v) {
          bounded_int("--minTiming", v, 1, 1 << 20);
-         no_effect(o, "--minTiming", "--avgTiming says how often a tactic is timed");
+         warn_of_no_effect(o, "--minTiming", "--avgTiming says how often a tactic is timed");
        }},
       {Section::Build, "--builderOptimizationLevel", "<0-5>",
        "effort: 0 takes the first tactic untimed, 5 times all (default 3)", set_optimization_level},
@@ -71,7 +63,8 @@ std::vector<Flag> effort_flags() {
        [](O& o, S& v) {
          o.build.tactic_sources = parse_tactic_sources(v);
          for (const std::string& name : sources_without_effect(o.build.tactic_sources))
-           no_effect(o, "--tacticSources", name + " names kernels of TensorRT that Lathe does not have");
+           warn_of_no_effect(o, "--tacticSources",
+                             name + " names kernels of TensorRT that Lathe does not have");
        }},
       {Section::Build, "--preview", "<spec>", "",
        [](O& o, S& v) {
@@ -80,22 +73,22 @@ std::vector<Flag> effort_flags() {
                             {"aliasedPluginIO1003", "runtimeActivationResize", "profileSharing0806",
                              "fasterDynamicShapes0805", "disableExternalTacticSourcesForCore0805"},
                             false);
-         no_effect(o, "--preview", "there are no preview features");
+         warn_of_no_effect(o, "--preview", "there are no preview features");
        }},
       {Section::Build, "--maxAuxStreams", "<n>", "",
        [](O& o, S& v) {
          o.build.max_aux_streams = bounded_int("--maxAuxStreams", v, -1, 1 << 20);
-         if (o.build.max_aux_streams > 0) no_effect(o, "--maxAuxStreams", "layers run in one stream");
+         if (o.build.max_aux_streams > 0) warn_of_no_effect(o, "--maxAuxStreams", "layers run in one stream");
        }},
       {Section::Build, "--tilingOptimizationLevel", "<n>", "",
        [](O& o, S& v) {
          if (bounded_int("--tilingOptimizationLevel", v, 0, 3) > 0)
-           no_effect(o, "--tilingOptimizationLevel", "tiles are part of each tactic");
+           warn_of_no_effect(o, "--tilingOptimizationLevel", "tiles are part of each tactic");
        }},
       {Section::Build, "--l2LimitForTiling", "<bytes>", "",
        [](O& o, S& v) {
          parse_float("--l2LimitForTiling", v);
-         no_effect(o, "--l2LimitForTiling", "tiles are part of each tactic");
+         warn_of_no_effect(o, "--l2LimitForTiling", "tiles are part of each tactic");
        }},
       {Section::Build, "--fastLoad", "",
        "keep packed weights in the engine file, too: larger, and nothing is packed at load",
@@ -124,7 +117,7 @@ std::vector<Flag> cache_flags() {
        "fail when a layer has no kernel on this device and would run on the slow reference",
        [](O& o, S&) { o.build.fail_on_fallback = true; }},
       {Section::Build, "--tempdir", "<dir>", "",
-       [](O& o, S&) { no_effect(o, "--tempdir", "a build writes no temporary executables"); }},
+       [](O& o, S&) { warn_of_no_effect(o, "--tempdir", "a build writes no temporary executables"); }},
       {Section::Build, "--tempfileControls", "<spec>", "",
        [](O& o, S& v) {
          for (const auto& item : split_list(v)) {
@@ -170,7 +163,7 @@ std::vector<Flag> engine_flags() {
       {Section::Build, "--excludeLeanRuntime", "", "",
        [](O& o, S&) {
          o.build.exclude_lean_runtime = true;
-         no_effect(o, "--excludeLeanRuntime", "plans hold no runtime");
+         warn_of_no_effect(o, "--excludeLeanRuntime", "plans hold no runtime");
        }},
       {Section::Build, "--useRuntime", "full|lean|dispatch", "",
        [](O& o, S& v) {
@@ -178,7 +171,7 @@ std::vector<Flag> engine_flags() {
          if (v == "full") return;
          if (o.build.load_engine.empty())
            throw_input_error("Building a TensorRT engine requires --useRuntime=full.");
-         no_effect(o, "--useRuntime", "there is one runtime");
+         warn_of_no_effect(o, "--useRuntime", "there is one runtime");
        }},
       {Section::Build, "--leanDLLPath", "<file>", "",
        [](O& o, S& v) {
@@ -210,17 +203,20 @@ std::vector<Flag> engine_flags() {
        "with --loadEngine: print the version that wrote the plan, run nothing",
        [](O& o, S&) { o.build.plan_version_only = true; }},
       {Section::Build, "--asyncFileReader", "", "",
-       [](O& o, S&) { no_effect(o, "--asyncFileReader", "engine files are mapped, not read"); }},
+       [](O& o, S&) { warn_of_no_effect(o, "--asyncFileReader", "engine files are mapped, not read"); }},
       {Section::Build, "--allowWeightStreaming", "", "",
        [](O& o, S&) {
          o.build.allow_weight_streaming = true;
-         no_effect(o, "--allowWeightStreaming",
-                   "with --fastLoad weights stay in the mapped engine file and are paged in as needed");
+         warn_of_no_effect(
+             o, "--allowWeightStreaming",
+             "with --fastLoad weights stay in the mapped engine file and are paged in as needed");
        }},
       {Section::Build, "--pluginInstanceNorm", "", "",
-       [](O& o, S&) { no_effect(o, "--pluginInstanceNorm", "InstanceNormalization is a layer of its own"); }},
+       [](O& o, S&) {
+         warn_of_no_effect(o, "--pluginInstanceNorm", "InstanceNormalization is a layer of its own");
+       }},
       {Section::Build, "--pi", "", "",
-       [](O& o, S&) { no_effect(o, "--pi", "InstanceNormalization is a layer of its own"); }},
+       [](O& o, S&) { warn_of_no_effect(o, "--pi", "InstanceNormalization is a layer of its own"); }},
       {Section::Build, "--nativeInstanceNorm", "", "", [](O&, S&) {}},
       {Section::Build, "--ni", "", "", [](O&, S&) {}},
       {Section::Build, "--enablePluginOverride", "", "plugins come before operators of the same name",

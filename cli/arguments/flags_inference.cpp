@@ -12,10 +12,6 @@ namespace {
 using O = Options;
 using S = const std::string;
 
-void no_effect(O& o, std::string_view flag, std::string_view why) {
-  o.warn(fmt::format("{} has no effect: {}.", flag, why));
-}
-
 // Milliseconds or seconds, not negative.
 float time_value(std::string_view flag, const std::string& text) {
   const float value = parse_float(flag, text);
@@ -84,7 +80,7 @@ std::vector<Flag> loop_flags() {
       {Section::Inference, "--useManagedMemory", "", "",
        [](O& o, S&) {
          o.inference.managed_memory = true;
-         no_effect(o, "--useManagedMemory", "bindings are host memory on this device");
+         warn_of_no_effect(o, "--useManagedMemory", "bindings are host memory on this device");
        }},
       {Section::Inference, "--useSpinWait", "",
        "spin while waiting for the device (a CPU has nothing to wait for)",
@@ -113,12 +109,13 @@ std::vector<Flag> other_inference_flags() {
            throw_input_error(fmt::format("--persistentCacheRatio={} must be between 0 and 1", v));
          }
          if (o.inference.persistent_cache_ratio > 0)
-           no_effect(o, "--persistentCacheRatio", "it sets aside L2 cache of a GPU");
+           warn_of_no_effect(o, "--persistentCacheRatio", "it sets aside L2 cache of a GPU");
        }},
       {Section::Inference, "--allocationStrategy", "static|profile|runtime", "",
        [](O& o, S& v) {
          o.inference.allocation_strategy = one_of("allocationStrategy", v, {"static", "profile", "runtime"});
-         if (v != "static") no_effect(o, "--allocationStrategy", "a context allocates for its own profile");
+         if (v != "static")
+           warn_of_no_effect(o, "--allocationStrategy", "a context allocates for its own profile");
        }},
       {Section::Inference, "--weightStreamingBudget", "<spec>", "",
        [](O& o, S&) {

@@ -19,11 +19,6 @@ void refuse_caffe(O& o, S&) {
            "need Caffe or UFF models, which no TensorRT since 9 reads; convert to ONNX");
 }
 
-// Precision flags choose types while building; a loaded engine has its types.
-void refuse_when_building(O& o, std::string_view flag, std::string_view needs) {
-  if (o.build.load_engine.empty()) o.refuse(flag, needs);
-}
-
 }  // namespace
 
 std::vector<Flag> model_flags() {

@@ -224,6 +224,14 @@ void check_together(Options& options) {
 
 }  // namespace
 
+void refuse_when_building(Options& options, std::string_view flag, std::string_view needs) {
+  if (options.build.load_engine.empty()) options.refuse(flag, needs);
+}
+
+void warn_of_no_effect(Options& options, std::string_view flag, std::string_view why) {
+  options.warn(fmt::format("{} has no effect: {}.", flag, why));
+}
+
 int bounded_int(std::string_view flag, const std::string& text, int low, int high) {
   const int value = parse_int(flag, text);
   if (value < low || value > high) {

@@ -15,8 +15,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-std::string error_of(const Words& words) {
-  return cli::error_of([&] { parse_options(words); });
+std::string options_error(const Words& words) {
+  return error_of([&] { parse_options(words); });
 }
 
 TEST(Options, DefaultsAreTrtexecs) {
@@ -31,36 +31,37 @@ TEST(Options, DefaultsAreTrtexecs) {
 }
 
 TEST(Options, UnknownOnesAreAllListed) {
-  EXPECT_EQ(error_of({"--onnx=a", "--foo=1", "--quux"}),
+  EXPECT_EQ(options_error({"--onnx=a", "--foo=1", "--quux"}),
             "Unknown option: --foo 1\n  Unknown option: --quux ");
-  EXPECT_EQ(error_of({"--nothing"}), "Unknown option: --nothing ");  // not that a model is missing
+  EXPECT_EQ(options_error({"--nothing"}), "Unknown option: --nothing ");  // not that a model is missing
 }
 
 TEST(Options, UnknownOnesAreMetWithTheNearest) {
-  EXPECT_EQ(error_of({"--onx=a.onnx"}), "Unknown option: --onx a.onnx\n    did you mean --onnx=a.onnx?");
-  EXPECT_EQ(error_of({"--onnx=a", "--fp_16"}), "Unknown option: --fp_16 \n    did you mean --fp16?");
+  EXPECT_EQ(options_error({"--onx=a.onnx"}), "Unknown option: --onx a.onnx\n    did you mean --onnx=a.onnx?");
+  EXPECT_EQ(options_error({"--onnx=a", "--fp_16"}), "Unknown option: --fp_16 \n    did you mean --fp16?");
   // Flags that the help shows come before flags that are only known.
-  EXPECT_EQ(error_of({"--onnx=a", "--saveEngne=b"}),
+  EXPECT_EQ(options_error({"--onnx=a", "--saveEngne=b"}),
             "Unknown option: --saveEngne b\n    did you mean --saveEngine=b?");
 }
 
 TEST(Options, ValuesFollowAnEqualsSign) {
-  EXPECT_EQ(error_of({"--onnx", "a.onnx"}),
+  EXPECT_EQ(options_error({"--onnx", "a.onnx"}),
             "Unknown option: a.onnx \n    values follow an equals sign: write --onnx=a.onnx");
-  EXPECT_EQ(error_of({"a.onnx"}), "Unknown option: a.onnx \n    did you mean --onnx=a.onnx?");
-  EXPECT_EQ(error_of({"a.plan"}), "Unknown option: a.plan \n    did you mean --loadEngine=a.plan?");
-  EXPECT_EQ(error_of({"--fp16", "x"}),
+  EXPECT_EQ(options_error({"a.onnx"}), "Unknown option: a.onnx \n    did you mean --onnx=a.onnx?");
+  EXPECT_EQ(options_error({"a.plan"}), "Unknown option: a.plan \n    did you mean --loadEngine=a.plan?");
+  EXPECT_EQ(options_error({"--fp16", "x"}),
             "Unknown option: x \n    flags begin with --, and values follow an equals sign, as in "
             "--onnx=model.onnx");
-  EXPECT_EQ(error_of({"--onnx=a", "--inputLengths=x:1x2"}),
+  EXPECT_EQ(options_error({"--onnx=a", "--inputLengths=x:1x2"}),
             "--inputLengths=x:1x2: expected a number for 'x', as in --inputLengths=x:3");
-  EXPECT_EQ(error_of({"--onnx"}), "--onnx needs a value: write --onnx=<file>");
-  EXPECT_EQ(error_of({"--iterations", "--onnx=a"}), "--iterations needs a value: write --iterations=<n>");
+  EXPECT_EQ(options_error({"--onnx"}), "--onnx needs a value: write --onnx=<file>");
+  EXPECT_EQ(options_error({"--iterations", "--onnx=a"}),
+            "--iterations needs a value: write --iterations=<n>");
 }
 
 TEST(Options, FlagsGivenTwiceAreNamed) {
-  EXPECT_EQ(error_of({"--onnx=a", "--fp16", "--fp16"}), "--fp16 is given twice");
-  EXPECT_EQ(error_of({"--onnx=a", "--onnx=b"}), "--onnx is given twice: --onnx=a and --onnx=b");
+  EXPECT_EQ(options_error({"--onnx=a", "--fp16", "--fp16"}), "--fp16 is given twice");
+  EXPECT_EQ(options_error({"--onnx=a", "--onnx=b"}), "--onnx is given twice: --onnx=a and --onnx=b");
   const Options options = parse_options({"--onnx=a", "--dynamicPlugins=p", "--dynamicPlugins=q"});
   EXPECT_EQ(options.system.dynamic_plugins, (std::vector<std::string>{"p", "q"}));
 }
@@ -94,44 +95,45 @@ TEST(Options, Devices) {
   EXPECT_EQ(parse_options({"--onnx=a", "--device=auto"}).system.device, "auto");
   EXPECT_EQ(parse_options({"--onnx=a", "--device=3"}).system.device, "3");
   for (const std::string name : {"gpu", "-1", "", "99999"}) {
-    EXPECT_EQ(error_of({"--onnx=a", "--device=" + name}),
+    EXPECT_EQ(options_error({"--onnx=a", "--device=" + name}),
               "--device=" + name + " is no device: write cpu, auto or the number of a GPU, as in --device=0");
   }
 }
 
 TEST(Options, ModelAndEngineRules) {
-  EXPECT_EQ(error_of({"--verbose"}),
+  EXPECT_EQ(options_error({"--verbose"}),
             "Model missing or format not recognized\n    give --onnx=<file> to build an engine, or "
             "--loadEngine=<file> to run "
             "one");
-  EXPECT_EQ(error_of({"--disablePass=help"}), "no error");
-  EXPECT_EQ(error_of({"--loadEngine=a", "--saveEngine=b"}),
+  EXPECT_EQ(options_error({"--disablePass=help"}), "no error");
+  EXPECT_EQ(options_error({"--loadEngine=a", "--saveEngine=b"}),
             "no error");  // keeps what was made for this device
-  EXPECT_EQ(error_of({"--onnx=a", "--useRuntime=lean"}),
+  EXPECT_EQ(options_error({"--onnx=a", "--useRuntime=lean"}),
             "Building a TensorRT engine requires --useRuntime=full.");
-  EXPECT_EQ(error_of({"--onnx=a", "--int8", "--fp8"}),
+  EXPECT_EQ(options_error({"--onnx=a", "--int8", "--fp8"}),
             "Invalid usage, fp8 and int8 aren't allowed to be enabled together.");
-  EXPECT_EQ(error_of({"--onnx=a", "--best", "--stronglyTyped"}),
+  EXPECT_EQ(options_error({"--onnx=a", "--best", "--stronglyTyped"}),
             "Invalid usage, --best is not allowed with --stronglyTyped: types come from the model.");
-  EXPECT_EQ(error_of({"--onnx=a", "--weightStreamingBudget=1"}),
+  EXPECT_EQ(options_error({"--onnx=a", "--weightStreamingBudget=1"}),
             "The weight streaming budget can only be set with --allowWeightStreaming specified.");
 }
 
 TEST(Options, ValuesAreChecked) {
-  EXPECT_EQ(error_of({"--onnx=a", "--percentile=101"}), "Percentile 101.000000is not in [0,100]");
-  EXPECT_EQ(error_of({"--onnx=a", "--profilingVerbosity=x"}),
+  EXPECT_EQ(options_error({"--onnx=a", "--percentile=101"}), "Percentile 101.000000is not in [0,100]");
+  EXPECT_EQ(options_error({"--onnx=a", "--profilingVerbosity=x"}),
             "Unknown profilingVerbosity: x (known: layer_names_only none detailed default verbose)");
-  EXPECT_EQ(error_of({"--onnx=a", "--hardwareCompatibilityLevel=x"}),
+  EXPECT_EQ(options_error({"--onnx=a", "--hardwareCompatibilityLevel=x"}),
             "Unknown hardwareCompatibilityLevel: x. Valid options: none, ampere+, sameComputeCapability.");
-  EXPECT_EQ(error_of({"--onnx=a", "--builderOptimizationLevel=9"}),
+  EXPECT_EQ(options_error({"--onnx=a", "--builderOptimizationLevel=9"}),
             "--builderOptimizationLevel=9 is out of range: expected 0 to 5");
-  EXPECT_EQ(error_of({"--onnx=a", "--duration=-2"}),
+  EXPECT_EQ(options_error({"--onnx=a", "--duration=-2"}),
             "--duration=-2 must be -1 (endless), 0 or a number of seconds");
-  EXPECT_EQ(error_of({"--onnx=a", "--warmUp=-2"}), "--warmUp=-2 must not be negative");
-  EXPECT_EQ(error_of({"--onnx=a", "--persistentCacheRatio=2"}),
+  EXPECT_EQ(options_error({"--onnx=a", "--warmUp=-2"}), "--warmUp=-2 must not be negative");
+  EXPECT_EQ(options_error({"--onnx=a", "--persistentCacheRatio=2"}),
             "--persistentCacheRatio=2 must be between 0 and 1");
-  EXPECT_EQ(error_of({"--onnx=a", "--buildTime=0"}), "--buildTime=0 must be positive");
-  EXPECT_EQ(error_of({"--onnx=a", "--avgRuns=0"}), "--avgRuns=0 is out of range: expected 1 to 1073741824");
+  EXPECT_EQ(options_error({"--onnx=a", "--buildTime=0"}), "--buildTime=0 must be positive");
+  EXPECT_EQ(options_error({"--onnx=a", "--avgRuns=0"}),
+            "--avgRuns=0 is out of range: expected 1 to 1073741824");
 }
 
 TEST(Options, StronglyTypedDropsPrecisionFlags) {
@@ -158,15 +160,15 @@ TEST(Options, Profiles) {
   ASSERT_EQ(options.build.profiles.size(), 2u);
   EXPECT_EQ(options.build.profiles[0][0].range, (ShapeRange{{1}, {4}, {4}}));
   EXPECT_EQ(options.build.profiles[1][0].range, (ShapeRange{{8}, {8}, {8}}));
-  EXPECT_EQ(error_of({"--onnx=a", "--profile=0", "--optShapes=x:1", "--profile=0", "--optShapes=x:2"}),
+  EXPECT_EQ(options_error({"--onnx=a", "--profile=0", "--optShapes=x:1", "--profile=0", "--optShapes=x:2"}),
             "Optimization profile index cannot be the same.");
-  EXPECT_EQ(error_of({"--onnx=a", "--profile=0", "--verbose", "--optShapes=x:1"}),
+  EXPECT_EQ(options_error({"--onnx=a", "--profile=0", "--verbose", "--optShapes=x:1"}),
             "Found invalid or missing shape spec at profile index 0. ");
-  EXPECT_EQ(error_of({"--onnx=a", "--profile=1", "--optShapes=x:1"}),
+  EXPECT_EQ(options_error({"--onnx=a", "--profile=1", "--optShapes=x:1"}),
             "Found invalid or missing shape spec at profile index 0. ");
-  EXPECT_EQ(error_of({"--onnx=a", "--optShapes=x:1", "--optShapes=x:2"}),
+  EXPECT_EQ(options_error({"--onnx=a", "--optShapes=x:1", "--optShapes=x:2"}),
             "Multiple --minShapes/--optShapes/--maxShapes without --profile are not allowed. ");
-  EXPECT_EQ(error_of({"--onnx=a", "--minShapes=x:1", "--profile=0", "--optShapes=x:1"}),
+  EXPECT_EQ(options_error({"--onnx=a", "--minShapes=x:1", "--profile=0", "--optShapes=x:1"}),
             "Multiple --minShapes/--optShapes/--maxShapes without --profile are not allowed. ");
 }
 
@@ -188,12 +190,12 @@ TEST(Options, TypesOfLayers) {
   EXPECT_EQ(types[1].layer, "/a:b");
   EXPECT_EQ(types[1].types, std::vector<DType>{DType::Float32});
   EXPECT_EQ(parse_layer_types("--layerOutputTypes", options.build.layer_output_types)[0].types.size(), 2u);
-  EXPECT_EQ(error_of({"--onnx=a", "--layerPrecisions=conv"}),
+  EXPECT_EQ(options_error({"--onnx=a", "--layerPrecisions=conv"}),
             "--layerPrecisions: 'conv' is no layer and type, as in conv1:fp16");
-  EXPECT_EQ(error_of({"--onnx=a", "--layerPrecisions=conv:half"}),
+  EXPECT_EQ(options_error({"--onnx=a", "--layerPrecisions=conv:half"}),
             "--layerPrecisions: Invalid data type: half");
   EXPECT_EQ(
-      error_of({"--onnx=a", "--layerPrecisions=conv:fp16+fp32"}),
+      options_error({"--onnx=a", "--layerPrecisions=conv:fp16+fp32"}),
       "--layerPrecisions: layer conv computes in one type; --layerOutputTypes takes a type for each of its "
       "outputs");
 }

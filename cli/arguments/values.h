@@ -62,6 +62,8 @@ struct IoFormat {
 };
 std::vector<IoFormat> parse_io_formats(std::string_view option, const std::string& text);
 
+inline constexpr double kMebibyte = 1048576;
+
 // The type that trtexec calls so: "fp32".
 std::optional<DType> dtype_of_token(std::string_view token);
 

@@ -12,8 +12,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-std::string error_of(const Words& words, std::string_view command) {
-  return cli::error_of([&] { CommandWords(words, command_syntax(command)); });
+std::string words_error(const Words& words, std::string_view command) {
+  return error_of([&] { CommandWords(words, command_syntax(command)); });
 }
 
 TEST(CommandWords, ValuesFollowOrAreJoined) {
@@ -32,17 +32,17 @@ TEST(CommandWords, AliasesGoByTheNameInTheTable) {
 
 TEST(CommandWords, OfTrtexecsFlagsSomeOrAll) {
   EXPECT_EQ(CommandWords({"--device=cpu"}, command_syntax("diff")).value("--device"), "cpu");
-  EXPECT_EQ(error_of({"--bf16"}, "diff"), "unknown option --bf16: `lathe help diff` lists all");
+  EXPECT_EQ(words_error({"--bf16"}, "diff"), "unknown option --bf16: `lathe help diff` lists all");
   EXPECT_EQ(CommandWords({"--bf16", "-o", "x", "--avgTiming=2"}, command_syntax("retune")).passed(),
             (Words{"--bf16", "--avgTiming=2"}));
 }
 
 TEST(CommandWords, MistakesAreNamed) {
-  EXPECT_EQ(error_of({"--jsn"}, "inspect"), "unknown option --jsn: did you mean --json?");
-  EXPECT_EQ(error_of({"--jsn=x"}, "explore"), "unknown option --jsn=x: did you mean --json=x?");
-  EXPECT_EQ(error_of({"--json=x"}, "inspect"), "--json takes no value: write --json alone");
-  EXPECT_EQ(error_of({"--onnx"}, "explore"), "--onnx needs a value: write --onnx=<file>");
-  EXPECT_EQ(error_of({"-o", "a", "--output=b"}, "zoo"), "-o is given twice");
+  EXPECT_EQ(words_error({"--jsn"}, "inspect"), "unknown option --jsn: did you mean --json?");
+  EXPECT_EQ(words_error({"--jsn=x"}, "explore"), "unknown option --jsn=x: did you mean --json=x?");
+  EXPECT_EQ(words_error({"--json=x"}, "inspect"), "--json takes no value: write --json alone");
+  EXPECT_EQ(words_error({"--onnx"}, "explore"), "--onnx needs a value: write --onnx=<file>");
+  EXPECT_EQ(words_error({"-o", "a", "--output=b"}, "zoo"), "-o is given twice");
 }
 
 TEST(CommandTable, NamesAreUniqueAndFlagsExist) {

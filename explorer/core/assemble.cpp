@@ -68,7 +68,7 @@ const InputFile& only_layer_file(const std::vector<InputFile>& files) {
 }
 
 // r50.engine.graph.json, r50.layers.json, layers.json -> r50, r50, layers
-std::string short_name(const std::string& file) {
+std::string file_title(const std::string& file) {
   std::string name = std::filesystem::path(file).filename().string();
   for (const char* suffix : {".json", ".graph", ".layers", ".engine", ".layer_info", ".layerinfo"}) {
     if (name.size() > std::string_view(suffix).size() && name.ends_with(suffix))
@@ -209,13 +209,6 @@ void join_accuracy(EngineData& engine, const std::vector<AccuracyRecord>& record
                                        records.size() - joined, records.size()));
 }
 
-std::string value_of(const Texts& texts, std::string_view key) {
-  for (const auto& [name, value] : texts) {
-    if (name == key) return value;
-  }
-  return "";
-}
-
 void take_log(EngineData& engine, const LogFile& log) {
   const auto take = [&](Texts& to, std::string_view title) {
     if (const Texts* texts = log.find(title)) to = *texts;
@@ -246,7 +239,7 @@ EngineData assemble_engine(const std::vector<InputFile>& files, const AnalysisOp
   const InputFile& layer_file = only_layer_file(files);
   LayerFile layers = read_layers(layer_file);
   EngineData engine;
-  engine.name = options.name.empty() ? short_name(layer_file.name) : options.name;
+  engine.name = options.name.empty() ? file_title(layer_file.name) : options.name;
   engine.sources.push_back({"layers", layer_file.name, layers.dialect});
   engine.layers = std::move(layers.layers);
   engine.bindings = std::move(layers.bindings);

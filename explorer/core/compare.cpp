@@ -24,7 +24,7 @@ struct SideTime {
   bool timed = true;
 };
 
-SideTime time_of(const EngineData& engine, const std::vector<int>& layers) {
+SideTime side_time_of(const EngineData& engine, const std::vector<int>& layers) {
   SideTime result;
   for (const int index : layers) {
     const auto ms = engine.layers[static_cast<size_t>(index)].average_ms();
@@ -101,7 +101,7 @@ std::string status_of(const MatchedRow& row, double noise_percent) {
 }
 
 void fill_row(MatchedRow& row, const EngineData& a, const EngineData& b, double noise_percent) {
-  const SideTime before = time_of(a, row.baseline_layers), after = time_of(b, row.candidate_layers);
+  const SideTime before = side_time_of(a, row.baseline_layers), after = side_time_of(b, row.candidate_layers);
   const bool any = a.statistics.layer_sum_ms && b.statistics.layer_sum_ms;
   if (any && before.timed) row.baseline_ms = before.sum.value();
   if (any && after.timed) row.candidate_ms = after.sum.value();

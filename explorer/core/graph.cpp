@@ -21,10 +21,6 @@
 namespace lathe::explorer {
 namespace {
 
-bool is_one_of(const std::string& word, std::initializer_list<std::string_view> words) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
 bool takes_time(const Layer& layer) {
   return layer.time && layer.time->average_ms > 0;
 }

@@ -117,6 +117,11 @@ std::vector<int64_t> JsonAt::integers() const {
   return values;
 }
 
+std::string text_or(const JsonAt& at, std::string_view key, std::string otherwise) {
+  const auto found = at.find(key);
+  return found ? found->text() : std::move(otherwise);
+}
+
 Json parse_foreign_json(const std::string& text, const std::string& file, bool* repaired) {
   *repaired = false;
   try {

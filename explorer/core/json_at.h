@@ -41,6 +41,9 @@ class JsonAt {
   std::string place_;
 };
 
+// The text of a member that may be absent.
+std::string text_or(const JsonAt& at, std::string_view key, std::string otherwise = "");
+
 // Strict JSON; where that fails only because of raw control characters inside strings, which trtexec writes
 // for some names, they are escaped and `repaired` is set. Throws Input with file, line and column.
 Json parse_foreign_json(const std::string& text, const std::string& file, bool* repaired);

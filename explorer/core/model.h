@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,14 @@ namespace lathe::explorer {
 
 using Shape = std::vector<int64_t>;
 using Texts = std::vector<std::pair<std::string, std::string>>;  // in file order
+
+// The value of the first text of this name, "" when there is none.
+inline std::string value_of(const Texts& texts, std::string_view key) {
+  for (const auto& [name, value] : texts) {
+    if (name == key) return value;
+  }
+  return "";
+}
 
 struct Note {
   std::string severity;  // "info", "warning", "error"

@@ -24,6 +24,7 @@
 
 #include "base/error.h"
 #include "explorer/core/analyse.h"
+#include "explorer/core/tensor_words.h"
 
 namespace lathe::explorer {
 namespace {
@@ -42,10 +43,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kFates =
     {"unused", "unused"},
     {"unknown", "in no layer that says so"},
 }};
-
-bool is_one_of(const std::string& word, std::initializer_list<std::string_view> words) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
 
 void add_layer(OnnxNode& node, int layer) {
   if (node.layers.empty() || node.layers.back() != layer) node.layers.push_back(layer);

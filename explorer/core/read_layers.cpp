@@ -28,11 +28,6 @@ bool is_own_key(const std::string& key) {
   return false;
 }
 
-std::string text_or(const JsonAt& at, std::string_view key, std::string otherwise) {
-  const auto found = at.find(key);
-  return found ? found->text() : std::move(otherwise);
-}
-
 // Words for the layout without those for the type when the file has them apart; else the whole phrase.
 void read_type(const JsonAt& at, std::string& type, std::string& format) {
   const auto joint = at.find("Format/Datatype");

@@ -11,11 +11,6 @@
 namespace lathe::explorer {
 namespace {
 
-std::string text_or(const JsonAt& at, std::string_view key) {
-  const auto found = at.find(key);
-  return found ? found->text() : "";
-}
-
 Json shape_of(const JsonAt& at) {
   const auto shape = at.find("shape");
   if (!shape) return nullptr;

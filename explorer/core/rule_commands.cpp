@@ -12,13 +12,6 @@
 namespace lathe::explorer {
 namespace {
 
-std::string value_of(const Texts& texts, std::string_view key) {
-  for (const auto& [name, value] : texts) {
-    if (name == key) return value;
-  }
-  return "";
-}
-
 // For a shell: in quotes when it holds anything but letters, digits and marks without a meaning there.
 std::string word(const std::string& text) {
   constexpr std::string_view kPlain = "_-./=:,+@%";

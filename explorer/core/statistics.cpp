@@ -25,13 +25,6 @@ double percentile(const std::vector<double>& sorted, float percent) {
   return sorted[static_cast<size_t>(std::max<int64_t>(count - 1 - above, 0))];
 }
 
-std::string value_of(const Texts& texts, std::string_view key) {
-  for (const auto& [name, value] : texts) {
-    if (name == key) return value;
-  }
-  return "";
-}
-
 std::string file_of(const EngineData& engine, std::string_view role) {
   for (const auto& source : engine.sources) {
     if (source.role == role) return source.file;

@@ -3,7 +3,9 @@
 // The words that TensorRT's dialects use for element types and layouts, and the bytes they stand for.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +13,10 @@
 #include "explorer/core/model.h"
 
 namespace lathe::explorer {
+
+inline bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
 
 // "FP32", "BF16", "INT8" ... from "Float", "Row major linear FP32", "kHALF"; "" when nothing is recognised.
 std::string element_type(std::string_view words);

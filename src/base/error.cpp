@@ -8,7 +8,7 @@ namespace {
 
 // Control characters, which the names in a damaged file may hold, as \n or \x1b, so that an error is one
 // line; only a list begins lines of its own, each with two spaces.
-std::string printable(std::string_view text) {
+std::string in_one_line(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string result;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -27,18 +27,18 @@ std::string printable(std::string_view text) {
 }  // namespace
 
 Error::Error(ErrorKind kind, std::string message)
-    : kind_(kind), message_(printable(message)), text_(message_) {}
+    : kind_(kind), message_(in_one_line(message)), text_(message_) {}
 
 Error& Error::add_context(std::string_view context) {
-  context_ = printable(context) + (context_.empty() ? "" : ": " + context_);
+  context_ = in_one_line(context) + (context_.empty() ? "" : ": " + context_);
   text_ = context_ + ": " + message_;
   return *this;
 }
 
 Error& Error::set_node(std::string_view name, std::string_view op_type) {
   if (!node_.empty()) return *this;
-  node_ = printable(name);
-  op_type_ = printable(op_type);
+  node_ = in_one_line(name);
+  op_type_ = in_one_line(op_type);
   return *this;
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For tests: what a call that must not succeed says.
+// For tests: what a call that must not succeed says, and what it should say.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 
 #include "base/error.h"
 
@@ -21,6 +22,10 @@ std::string error_of(Body&& body) {
     return error.what();
   }
   return "no error";
+}
+
+inline void expect_says(const std::string& text, std::string_view part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
 }  // namespace lathe

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 
 namespace lathe {
@@ -39,22 +40,6 @@ std::string reason_of(int error) {
 [[noreturn]] void fail(std::string_view verb, const fs::path& path, int error) {
   throw_system_error(fmt::format("cannot {} '{}': {}", verb, path.string(), reason_of(error)));
 }
-
-// Closes on every way out; release() hands the close (and its error) to the caller.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
 
 int open_for_reading(const fs::path& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);

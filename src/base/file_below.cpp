@@ -14,8 +14,8 @@
 
 #include <cerrno>
 #include <system_error>
-#include <utility>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 
 namespace lathe {
@@ -25,17 +25,6 @@ namespace fs = std::filesystem;
 
 // O_NONBLOCK: a pipe without a writer must give an error, not wait for ever.
 constexpr int kRead = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
-
-struct Descriptor {
-  explicit Descriptor(int fd) : fd(fd) {}
-  ~Descriptor() {
-    if (fd >= 0) ::close(fd);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int release() { return std::exchange(fd, -1); }
-  int fd;
-};
 
 [[noreturn]] void refuse(const fs::path& folder, const fs::path& relative, int error) {
   const std::string name = relative.string();
@@ -49,12 +38,12 @@ struct Descriptor {
 
 int open_part_by_part(int folder, const fs::path& relative) {
   Descriptor at(::dup(folder));
-  for (auto part = relative.begin(); part != relative.end() && at.fd >= 0;) {
+  for (auto part = relative.begin(); part != relative.end() && at.is_open();) {
     if (*part == "..") return errno = EXDEV, -1;
     const fs::path name = *part;
     const bool last = ++part == relative.end();
-    Descriptor next(::openat(at.fd, name.c_str(), kRead | O_NOFOLLOW | (last ? 0 : O_DIRECTORY)));
-    std::swap(at.fd, next.fd);
+    Descriptor next(::openat(at.get(), name.c_str(), kRead | O_NOFOLLOW | (last ? 0 : O_DIRECTORY)));
+    at.reset(next.release());
   }
   return at.release();
 }
@@ -63,16 +52,16 @@ int open_part_by_part(int folder, const fs::path& relative) {
 
 FileBelow::FileBelow(const fs::path& folder, const fs::path& relative) : name_(relative.string()) {
   const Descriptor base(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (base.fd < 0) refuse(folder, relative, errno);
+  if (!base.is_open()) refuse(folder, relative, errno);
   open_how how{};
   how.flags = kRead;
   how.resolve = RESOLVE_BENEATH;
-  Descriptor file(static_cast<int>(::syscall(SYS_openat2, base.fd, relative.c_str(), &how, sizeof how)));
-  if (file.fd < 0 && (errno == ENOSYS || errno == EPERM || errno == EINVAL))
-    file.fd = open_part_by_part(base.fd, relative);
-  if (file.fd < 0) refuse(folder, relative, errno);
+  Descriptor file(static_cast<int>(::syscall(SYS_openat2, base.get(), relative.c_str(), &how, sizeof how)));
+  if (!file.is_open() && (errno == ENOSYS || errno == EPERM || errno == EINVAL))
+    file.reset(open_part_by_part(base.get(), relative));
+  if (!file.is_open()) refuse(folder, relative, errno);
   struct stat status {};
-  if (::fstat(file.fd, &status) != 0) refuse(folder, relative, errno);
+  if (::fstat(file.get(), &status) != 0) refuse(folder, relative, errno);
   if (!S_ISREG(status.st_mode)) throw_input_error(fmt::format("'{}' is not a file", name_));
   bytes_ = static_cast<size_t>(status.st_size);
   fd_ = file.release();

@@ -68,6 +68,11 @@ constexpr int kGrace = 32;
 // Leaves a body whose team has failed. Not an Error: nobody but run() may catch it.
 struct TeamFailed {};
 
+// Nested calls must find out that they are nested, whichever pool they use.
+thread_local bool inside_team = false;
+
+}  // namespace
+
 // Calls are served first come, first served; who waits sleeps, because the running team needs the cores.
 class TurnQueue {
  public:
@@ -102,11 +107,6 @@ class TurnQueue {
   bool busy_ = false;
   std::deque<Waiter*> waiters_;
 };
-
-// Nested calls must find out that they are nested, whichever pool they use.
-thread_local bool inside_team = false;
-
-}  // namespace
 
 // The team that runs, and its job. Written by the caller who has the turn, while no member runs.
 class TeamBarrier {

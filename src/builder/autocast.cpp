@@ -29,7 +29,7 @@ constexpr double kMostAmplified = 16;
 constexpr double kMostAccumulated = 32;
 constexpr double kRoom = 4;  // for values that the samples do not show
 
-bool is_product(const Node& node) {
+bool is_conv_or_matmul(const Node& node) {
   return std::holds_alternative<Conv>(node.op) || std::holds_alternative<MatMul>(node.op);
 }
 
@@ -146,7 +146,7 @@ class Measurement {
   void measure(const Node& node, const Tensor& result) {
     const bool makes_integers = std::holds_alternative<Cast>(node.op) && !is_float(result.dtype());
     const bool is_one_node = node.origins.size() == 1 && parts_[node.origins[0].name] == 1;
-    if (!is_one_node || is_product(node) || !knows_dims(node) || result.size() == 0) return;
+    if (!is_one_node || is_conv_or_matmul(node) || !knows_dims(node) || result.size() == 0) return;
     if (result.dtype() != DType::Float32 && !makes_integers) return;
     std::vector<Tensor> inputs;
     for (const ValueId input : node.inputs) inputs.push_back(tensor(input));

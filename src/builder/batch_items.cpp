@@ -19,26 +19,26 @@
 namespace lathe {
 namespace {
 
-enum class Kind : uint8_t { Shared, Items, Mixed };
+enum class ItemKind : uint8_t { Shared, Items, Mixed };
 
 class Finder {
  public:
   Finder(const Graph& graph, std::string symbol)
-      : graph_(graph), symbol_(std::move(symbol)), kinds_(graph.value_count(), Kind::Shared) {}
+      : graph_(graph), symbol_(std::move(symbol)), kinds_(graph.value_count(), ItemKind::Shared) {}
 
   BatchItems run() {
     for (const ValueId id : graph_.inputs())
       kinds_[index(id)] =
-          mentions(shape(id)) && !is_first(id) ? Kind::Mixed : kind_by_shape(graph_.value(id));
+          mentions(shape(id)) && !is_first(id) ? ItemKind::Mixed : kind_by_shape(graph_.value(id));
     for (const NodeId id : graph_.order()) {
-      const Kind kind = kind_of(graph_.node(id));
+      const ItemKind kind = kind_of(graph_.node(id));
       for (const ValueId output : graph_.node(id).outputs)
-        if (output != kNoValue) kinds_[index(output)] = kind == Kind::Items ? shape_kind(output) : kind;
-      if (kind == Kind::Mixed && reason_.empty())
+        if (output != kNoValue) kinds_[index(output)] = kind == ItemKind::Items ? shape_kind(output) : kind;
+      if (kind == ItemKind::Mixed && reason_.empty())
         reason_ = "'" + graph_.node(id).name + "' mixes items of the batch";
     }
     for (const ValueId id : graph_.outputs())
-      if (kinds_[index(id)] != Kind::Items || !is_first(id))
+      if (kinds_[index(id)] != ItemKind::Items || !is_first(id))
         return {.symbol = {},
                 .reason = reason_.empty() ? "output '" + graph_.value(id).name + "' is no batch" : reason_,
                 .batch = symbol_};
@@ -53,13 +53,13 @@ class Finder {
   }
   const Shape& shape(ValueId id) const { return graph_.value(id).shape; }
   size_t rank(ValueId id) const { return shape(id).size(); }
-  Kind kind(ValueId id) const { return kinds_[index(id)]; }
+  ItemKind kind(ValueId id) const { return kinds_[index(id)]; }
 
-  Kind kind_by_shape(const Value& value) const {
+  ItemKind kind_by_shape(const Value& value) const {
     const Shape& s = value.shape;
-    if (value.contents && mentions(*value.contents)) return Kind::Mixed;
-    if (!mentions(s)) return Kind::Shared;
-    return place_of(s) && dtype_info(value.dtype).bits >= 8 ? Kind::Items : Kind::Mixed;
+    if (value.contents && mentions(*value.contents)) return ItemKind::Mixed;
+    if (!mentions(s)) return ItemKind::Shared;
+    return place_of(s) && dtype_info(value.dtype).bits >= 8 ? ItemKind::Items : ItemKind::Mixed;
   }
 
   // The dim that is so many times the batch.
@@ -78,42 +78,42 @@ class Finder {
   // Of a value that is items.
   Place place(ValueId id) const { return *place_of(shape(id)); }
   bool is_first(ValueId id) const { return place_of(shape(id)) == Place{}; }
-  Kind shape_kind(ValueId id) const {
-    return kind_by_shape(graph_.value(id)) == Kind::Items ? Kind::Items : Kind::Mixed;
+  ItemKind shape_kind(ValueId id) const {
+    return kind_by_shape(graph_.value(id)) == ItemKind::Items ? ItemKind::Items : ItemKind::Mixed;
   }
 
-  Kind kind_of(const Node& node) const {
+  ItemKind kind_of(const Node& node) const {
     bool any_items = false;
     for (const ValueId id : node.inputs) {
       if (id == kNoValue) continue;
-      if (kind(id) == Kind::Mixed) return Kind::Mixed;
-      any_items |= kind(id) == Kind::Items;
+      if (kind(id) == ItemKind::Mixed) return ItemKind::Mixed;
+      any_items |= kind(id) == ItemKind::Items;
     }
     if (!any_items) return without_items(node);
     for (const ValueId id : node.outputs)
-      if (id != kNoValue && shape_kind(id) != Kind::Items) return Kind::Mixed;
+      if (id != kNoValue && shape_kind(id) != ItemKind::Items) return ItemKind::Mixed;
     const auto& in = node.inputs;
     for (size_t i = node.op_input_count(); i < in.size(); ++i)
-      if (!aligned(in[i], node.outputs[0])) return Kind::Mixed;
-    if (!takes_any_place(node) && !all_first(node)) return Kind::Mixed;
-    return std::visit([&](const auto& op) { return keeps_items(op, node); }, node.op) ? Kind::Items
-                                                                                      : Kind::Mixed;
+      if (!aligned(in[i], node.outputs[0])) return ItemKind::Mixed;
+    if (!takes_any_place(node) && !all_first(node)) return ItemKind::Mixed;
+    return std::visit([&](const auto& op) { return keeps_items(op, node); }, node.op) ? ItemKind::Items
+                                                                                      : ItemKind::Mixed;
   }
 
   // Nothing of the batch goes in: the result may still be one copy per item, or say how many items there are.
-  Kind without_items(const Node& node) const {
+  ItemKind without_items(const Node& node) const {
     if (const auto* tensor = std::get_if<ShapeTensor>(&node.op); tensor && mentions(tensor->dims))
-      return Kind::Mixed;
-    Kind kind = Kind::Shared;
+      return ItemKind::Mixed;
+    ItemKind kind = ItemKind::Shared;
     for (const ValueId id : node.outputs)
-      if (id != kNoValue && kind_by_shape(graph_.value(id)) != Kind::Shared)
+      if (id != kNoValue && kind_by_shape(graph_.value(id)) != ItemKind::Shared)
         kind = kind_by_shape(graph_.value(id));
-    if (kind != Kind::Items) return kind;
+    if (kind != ItemKind::Items) return kind;
     if (std::holds_alternative<Fill>(node.op) && is_first(node.outputs[0]))
-      return node.epilogue.empty() ? Kind::Items : Kind::Mixed;
+      return node.epilogue.empty() ? ItemKind::Items : ItemKind::Mixed;
     const bool copies = std::holds_alternative<Expand>(node.op) && node.epilogue.empty() &&
                         is_first(node.outputs[0]) && aligned(node.inputs[0], node.outputs[0]);
-    return copies ? Kind::Items : Kind::Mixed;
+    return copies ? ItemKind::Items : ItemKind::Mixed;
   }
 
   static bool takes_any_place(const Node& node) {
@@ -128,7 +128,7 @@ class Finder {
   }
   bool all_first(const Node& node) const {
     const auto first = [&](ValueId id) {
-      return id == kNoValue || kind_by_shape(graph_.value(id)) != Kind::Items || is_first(id);
+      return id == kNoValue || kind_by_shape(graph_.value(id)) != ItemKind::Items || is_first(id);
     };
     return std::all_of(node.inputs.begin(), node.inputs.end(), first) &&
            std::all_of(node.outputs.begin(), node.outputs.end(), first);
@@ -137,7 +137,7 @@ class Finder {
   // As an operand that is broadcast to that result: its batch is the result's, or it has none.
   bool aligned(ValueId id, ValueId result) const {
     if (id == kNoValue) return true;
-    if (kind(id) == Kind::Items) return rank(id) == rank(result) && place(id) == place(result);
+    if (kind(id) == ItemKind::Items) return rank(id) == rank(result) && place(id) == place(result);
     const size_t missing = rank(result) - std::min(rank(id), rank(result)), axis = place(result).axis;
     return axis < missing || shape(id)[axis - missing].is_constant(1);
   }
@@ -147,7 +147,7 @@ class Finder {
     return true;
   }
   bool items(const Node& node, size_t i) const {
-    return i < node.op_input_count() && node.inputs[i] != kNoValue && kind(node.inputs[i]) == Kind::Items;
+    return i < node.op_input_count() && node.inputs[i] != kNoValue && kind(node.inputs[i]) == ItemKind::Items;
   }
   // Input 0 is the batch, the rest are weights and the like.
   bool only_first(const Node& node) const {
@@ -159,7 +159,7 @@ class Finder {
   int64_t from_batch(int64_t axis, const Node& node) const {
     const ValueId id = node.inputs[0];
     return (axis < 0 ? axis + static_cast<int64_t>(rank(id)) : axis) -
-           (kind(id) == Kind::Items ? static_cast<int64_t>(place(id).axis) : 0);
+           (kind(id) == ItemKind::Items ? static_cast<int64_t>(place(id).axis) : 0);
   }
   bool beside(int64_t axis, const Node& node) const { return from_batch(axis, node) != 0; }
 
@@ -254,8 +254,8 @@ class Finder {
 
   const Graph& graph_;
   const std::string symbol_;
-  std::vector<Kind> kinds_;  // by value
-  std::string reason_;       // the first operator that mixes
+  std::vector<ItemKind> kinds_;  // by value
+  std::string reason_;           // the first operator that mixes
 };
 
 bool finds_a_size(const Graph& graph, const Node& node) {

@@ -37,7 +37,7 @@ class Recorder final : public Observer {
 };
 
 // conv + relu, pooling, a residual, flatten, matmul, softmax: dynamic in the batch.
-constexpr const char* kModel = R"(graph "small" {
+constexpr const char* kSmallModel = R"(graph "small" {
   input %x: float32[n, 3, 16, 16]
   const %w1: float32[16, 3, 3, 3] = ref 0
   const %b1: float32[16] = ref 1
@@ -63,7 +63,7 @@ Network small_network() {
     for (double& v : values) v = random.normal() * 0.05;
     return Tensor::from_doubles(DType::Float32, e, values);
   };
-  return {.graph = std::make_shared<Graph>(parse_graph(kModel, constant)), .model = {.name = "small"}};
+  return {.graph = std::make_shared<Graph>(parse_graph(kSmallModel, constant)), .model = {.name = "small"}};
 }
 
 BuildOptions quick(std::shared_ptr<TimingCache> cache = nullptr) {

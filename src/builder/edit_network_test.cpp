@@ -10,7 +10,7 @@
 namespace lathe {
 namespace {
 
-constexpr const char* kModel = R"(graph "small" {
+constexpr const char* kEditedModel = R"(graph "small" {
   input %x: float32[n, 4]
   input %y: float32[n, 4]
   const %two: float32[] = [2]
@@ -28,8 +28,8 @@ std::vector<std::string> names(const Graph& graph, const std::vector<ValueId>& i
   return result;
 }
 
-std::string error_of(const std::function<void(Graph&)>& edit) {
-  Graph graph = parse_graph(kModel);
+std::string edit_error(const std::function<void(Graph&)>& edit) {
+  Graph graph = parse_graph(kEditedModel);
   try {
     edit(graph);
   } catch (const Error& error) {
@@ -47,7 +47,7 @@ std::vector<double> result(const Graph& graph, const std::vector<Tensor>& inputs
 }
 
 TEST(EditNetwork, TakesAPartBetweenTensors) {
-  Graph graph = parse_graph(kModel);
+  Graph graph = parse_graph(kEditedModel);
   set_outputs(graph, {"b"});
   cut_input(graph, "a");
   graph = without_unused(graph);
@@ -58,7 +58,7 @@ TEST(EditNetwork, TakesAPartBetweenTensors) {
 }
 
 TEST(EditNetwork, SetsShapesAndFolds) {
-  Graph graph = parse_graph(kModel);
+  Graph graph = parse_graph(kEditedModel);
   set_input_shape(graph, "x", {1, -1});
   fold(graph);
   EXPECT_EQ(to_string(graph.value(graph.outputs()[0]).shape), to_string(Shape{Dim(1), Dim(4)}));
@@ -67,7 +67,7 @@ TEST(EditNetwork, SetsShapesAndFolds) {
 }
 
 TEST(EditNetwork, Renames) {
-  Graph graph = parse_graph(kModel);
+  Graph graph = parse_graph(kEditedModel);
   rename(graph, "x", "image");
   rename(graph, "c", "result");
   rename(graph, "relu", "activation");
@@ -77,21 +77,21 @@ TEST(EditNetwork, Renames) {
 }
 
 TEST(EditNetwork, ErrorsTeach) {
-  EXPECT_EQ(error_of([](Graph& g) { set_input_shape(g, "q", {1, 4}); }), "the network has no input 'q'");
-  EXPECT_NE(error_of([](Graph& g) {
+  EXPECT_EQ(edit_error([](Graph& g) { set_input_shape(g, "q", {1, 4}); }), "the network has no input 'q'");
+  EXPECT_NE(edit_error([](Graph& g) {
               set_input_shape(g, "x", {1, 5});
             }).find("cannot become 1x5 (only dynamic dims"),
             std::string::npos);
-  EXPECT_NE(error_of([](Graph& g) { cut_input(g, "q"); }).find("the network has no tensor 'q'"),
+  EXPECT_NE(edit_error([](Graph& g) { cut_input(g, "q"); }).find("the network has no tensor 'q'"),
             std::string::npos);
-  EXPECT_EQ(error_of([](Graph& g) { cut_input(g, "two"); }),
+  EXPECT_EQ(edit_error([](Graph& g) { cut_input(g, "two"); }),
             "'two' is a constant and cannot become an input");
-  EXPECT_EQ(error_of([](Graph& g) { cut_input(g, "c"); }),
+  EXPECT_EQ(edit_error([](Graph& g) { cut_input(g, "c"); }),
             "'c' is an output and cannot become an input, too");
-  EXPECT_EQ(error_of([](Graph& g) { set_outputs(g, {"b", "b"}); }), "'b' is given twice as an output");
-  EXPECT_EQ(error_of([](Graph& g) { rename(g, "x", "y"); }), "there is a tensor 'y' already");
-  EXPECT_EQ(error_of([](Graph& g) { rename(g, "relu", "sum"); }), "there is a node 'sum' already");
-  EXPECT_EQ(error_of([](Graph& g) { rename(g, "q", "r"); }),
+  EXPECT_EQ(edit_error([](Graph& g) { set_outputs(g, {"b", "b"}); }), "'b' is given twice as an output");
+  EXPECT_EQ(edit_error([](Graph& g) { rename(g, "x", "y"); }), "there is a tensor 'y' already");
+  EXPECT_EQ(edit_error([](Graph& g) { rename(g, "relu", "sum"); }), "there is a node 'sum' already");
+  EXPECT_EQ(edit_error([](Graph& g) { rename(g, "q", "r"); }),
             "the network has neither a tensor nor a node 'q'");
 }
 

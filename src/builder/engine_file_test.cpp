@@ -17,7 +17,7 @@ namespace {
 
 // Batch norm folds into a convolution (scaled weights); q and k become one product (a stack); the columns of
 // %both go separate ways (slices); the last weights are transposed and quantised in the model.
-constexpr const char* kModel = R"(graph "large" {
+constexpr const char* kLargeModel = R"(graph "large" {
   input %x: float32[n, 64, 8, 8]
   const %w: float32[64, 64, 3, 3] = random 1
   const %gamma: float32[64] = random 2
@@ -61,7 +61,8 @@ class EngineFile : public testing::Test {
     NullObserver quiet;
     BuildOptions options{.optimization_level = 1, .fast_load = fast_load};
     options.profiles = {{.shapes = {{"x", {{1, 64, 8, 8}, {2, 64, 8, 8}, {3, 64, 8, 8}}}}, .values = {}}};
-    return Builder(backend, quiet).build({.graph = std::make_shared<Graph>(parse_graph(kModel))}, options);
+    return Builder(backend, quiet)
+        .build({.graph = std::make_shared<Graph>(parse_graph(kLargeModel))}, options);
   }
   static std::vector<double> outputs(const Engine& engine) {
     std::vector<double> all;

@@ -10,7 +10,7 @@
 namespace lathe {
 namespace {
 
-struct Kind {
+struct FallbackKind {
   int layers = 0;
   double ms = 0;
   std::string reason;  // of the first
@@ -24,7 +24,7 @@ std::string layers_text(const std::string& op, int count) {
 
 void report_fallbacks(const PlanVariant& variant, bool timed, const BuildOptions& options,
                       Observer& observer) {
-  std::map<std::string, Kind> kinds;
+  std::map<std::string, FallbackKind> kinds;
   std::vector<std::string> lines;
   double all_ms = 0;
   for (size_t i = 0; i < variant.choices.size(); ++i) {
@@ -33,7 +33,7 @@ void report_fallbacks(const PlanVariant& variant, bool timed, const BuildOptions
     if (choice.fallback.empty()) continue;
     const Node& node = variant.graph->node(variant.graph->order()[i]);
     const std::string op(op_display_name(node.op));
-    Kind& kind = kinds[op];
+    FallbackKind& kind = kinds[op];
     if (kind.layers++ == 0) kind.reason = choice.fallback;
     kind.ms += choice.time_ms;
     lines.push_back(fmt::format("'{}' ({}) runs on the reference: {}", node.name, op, choice.fallback));

@@ -11,8 +11,6 @@
 #include "quant/smoothing.h"
 
 namespace lathe {
-namespace {
-
 // The tensors whose elements are observed: inputs of the model, and values that become outputs beside its
 // own.
 class Calibrator {
@@ -125,6 +123,8 @@ class Calibrator {
   ThreadPool pool_;
   int64_t samples_ = 0;
 };
+
+namespace {
 
 // Of each index of k, over all weights that read the tensor.
 std::vector<float> largest_weights(const onnx::ConstantTensors& constants, onnx::TensorSource& tensors,

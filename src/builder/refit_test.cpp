@@ -16,7 +16,7 @@ namespace {
 
 // Batch norm and bias fold into the convolution, q and k become one product, and the scale goes into the
 // epilogue.
-constexpr const char* kModel = R"(graph "small" {
+constexpr const char* kRefittedModel = R"(graph "small" {
   input %x: float32[n, 3, 8, 8]
   const %w: float32[16, 3, 3, 3] = random 1
   const %gamma: float32[16] = random 2
@@ -40,7 +40,7 @@ constexpr const char* kModel = R"(graph "small" {
 })";
 
 Graph model() {
-  return parse_graph(kModel);
+  return parse_graph(kRefittedModel);
 }
 
 Tensor filled(Extents extents, float first) {

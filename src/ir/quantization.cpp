@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/floats.h"
 #include "ir/block_grid.h"
+#include "ir/list_text.h"
 
 namespace lathe {
 namespace {
@@ -16,13 +17,6 @@ namespace {
 std::string text_of(float value) {
   char buffer[32];
   return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
-}
-
-template <class T, class F>
-std::string list_text(const std::vector<T>& items, const F& text) {
-  std::string all = "[";
-  for (size_t i = 0; i < items.size(); ++i) all += (i ? ", " : "") + text(items[i]);
-  return all + "]";
 }
 
 // How the elements of a tensor lie around the grid's axis.

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "ir/block_grid.h"
+#include "ir/list_text.h"
 
 namespace lathe {
 namespace {
@@ -43,13 +44,6 @@ std::string value_name(const Graph& graph, ValueId id) {
     return (c < 0x80 && std::isalnum(c)) || c == '_' || c == '.';
   });
   return "%" + (plain && !name.empty() ? name : in_quotes(name));
-}
-
-template <class T, class F>
-std::string list_text(const std::vector<T>& items, F&& item_text) {
-  std::string text = "[";
-  for (size_t i = 0; i < items.size(); ++i) text += (i ? ", " : "") + item_text(items[i]);
-  return text + "]";
 }
 
 std::string program_text(const PointwiseProgram& program) {

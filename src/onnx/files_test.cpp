@@ -3,21 +3,11 @@
 // Files as tools write them: nodes in any order, parts that nothing needs, operators of other domains.
 #include <gtest/gtest.h>
 
-#include "onnx/import.h"
-#include "onnx/test_model.h"
+#include "onnx/import_check.h"
 #include "ops/interpreter.h"
 
 namespace lathe::onnx {
 namespace {
-
-constexpr int kFloat = 1, kBool = 9;
-
-struct Notes final : Observer {
-  std::string text;
-  void on(const Event& event) override {
-    if (const auto* log = std::get_if<Message>(&event)) text += log->text + "\n";
-  }
-};
 
 std::vector<double> run(const TestModel& model, const std::vector<Tensor>& inputs, Notes* notes = nullptr) {
   Notes own;
@@ -26,7 +16,7 @@ std::vector<double> run(const TestModel& model, const std::vector<Tensor>& input
   return interpret(imported.graph, inputs).at(0).to_doubles();
 }
 
-std::string import_error(const TestModel& model) {
+std::string run_error(const TestModel& model) {
   try {
     run(model, {});
   } catch (const Error& error) {
@@ -34,10 +24,6 @@ std::string import_error(const TestModel& model) {
     return error.what();
   }
   return "no error";
-}
-
-void expect_says(const std::string& text, std::string_view part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
 using Numbers = std::vector<double>;
@@ -92,7 +78,7 @@ TEST(Files, NodesBehindUnsupportedOnesAreJudged) {
   m.node("If", {"d"}, {"y"},
          {TestModel::graph_attribute("then_branch", branch.graph()),
           TestModel::graph_attribute("else_branch", branch.graph())});
-  const std::string error = import_error(m);
+  const std::string error = run_error(m);
   expect_says(error, "5 nodes of the model are not supported");
   expect_says(error,
               "\n  Foo_of_a and 1 more (Foo): there is no function 'Foo' of domain 'my.domain' in the model");
@@ -103,7 +89,7 @@ TEST(Files, NodesBehindUnsupportedOnesAreJudged) {
 std::string unknown(std::string_view op, std::string_view domain) {
   TestModel m;
   m.input("x", kFloat, {"2"}).output("y").node(op, {"x"}, {"y"}, {}, domain);
-  return import_error(m);
+  return run_error(m);
 }
 
 TEST(Files, AdviceFitsTheDomain) {
@@ -192,7 +178,7 @@ TEST(Files, SparseTensorsAreWrittenOut) {
 }
 
 TEST(Files, WrongSparseTensorsAreRefused) {
-  const auto error = [](const std::string& tensor) { return import_error(with_sparse_initializer(tensor)); };
+  const auto error = [](const std::string& tensor) { return run_error(with_sparse_initializer(tensor)); };
   expect_says(error(sparse("linear", {1, 6})), "sparse tensor 'w': index 6 is not below 6");
   expect_says(error(sparse("by dim", {0, 1, 3, 0})), "sparse tensor 'w': index 3 is not below 3");
   expect_says(error(sparse("linear", {1, 4}, {1 << 20, 1 << 20})), "is too large to be written out");
@@ -237,7 +223,7 @@ TEST(Files, ShapesOfTheCommandLineGiveInputsARank) {
   m.input("x", kFloat, {"?"}).output("y").node("Neg", {"x"}, {"y"});
   TestModel bare;
   bare.input_without_shape("x", kFloat).output("y").node("Neg", {"x"}, {"y"});
-  expect_says(import_error(bare), "input 'x' has no shape, not even a rank; give it one with --shapes");
+  expect_says(run_error(bare), "input 'x' has no shape, not even a rank; give it one with --shapes");
   NullObserver observer;
   const std::string bytes = bare.bytes(), named = m.bytes();
   ImportOptions options{.input_shapes = {{"x", {4, 3}}}};

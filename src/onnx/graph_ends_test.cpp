@@ -9,7 +9,6 @@
 namespace lathe::onnx {
 namespace {
 
-constexpr int kFloat = 1, kInt64 = 7, kBool = 9;
 constexpr uint32_t kSequence = 4, kOptional = 9;
 
 using Names = TestModel::Names;
@@ -23,8 +22,8 @@ ImportOptions lengths(Lengths given) {
 }
 
 // The bytes stay alive as long as the graph, whose constants may point into them.
-struct Read {
-  Read(const TestModel& model, const ImportOptions& options) : bytes(model.bytes()) {
+struct ImportedGraph {
+  ImportedGraph(const TestModel& model, const ImportOptions& options) : bytes(model.bytes()) {
     NullObserver observer;
     graph = import_onnx(as_bytes(bytes), {}, observer, nullptr, options).graph;
   }
@@ -44,7 +43,7 @@ struct Read {
 
 std::string error_of(const TestModel& model, const ImportOptions& options) {
   try {
-    const Read read(model, options);
+    const ImportedGraph read(model, options);
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::Input);
     return error.what();
@@ -52,15 +51,11 @@ std::string error_of(const TestModel& model, const ImportOptions& options) {
   return "no error";
 }
 
-Tensor floats(Extents extents, const std::vector<float>& values) {
-  return Tensor::from<float>(std::move(extents), values);
-}
-
 TEST(GraphEnds, ASequenceIsItsTensors) {
   TestModel m;
   m.list_input("x", kFloat, {"n"}).input("z", kFloat, {"2"}).output("y");
   m.node("SequenceInsert", {"x", "z"}, {"y"});
-  const Read read(m, lengths({{"x", 2}}));
+  const ImportedGraph read(m, lengths({{"x", 2}}));
   EXPECT_EQ(read.names(read.graph.inputs()), (Names{"x_0", "x_1", "z"}));
   EXPECT_EQ(read.names(read.graph.outputs()), (Names{"y_0", "y_1", "y_2"}));
   // Each has dims of its own, whatever the type calls them.
@@ -72,14 +67,15 @@ TEST(GraphEnds, ASequenceIsItsTensors) {
 TEST(GraphEnds, AnOptionalIsATensorOrNothing) {
   TestModel m(18);
   m.list_input("x", kFloat, {"2"}, {kOptional}).output("y", kBool).node("OptionalHasElement", {"x"}, {"y"});
-  EXPECT_EQ(Read(m, {}).run({floats({2}, {1, 2})}), (std::vector<Numbers>{{1}}));
-  const Read none(m, lengths({{"x", 0}}));
+  EXPECT_EQ(ImportedGraph(m, {}).run({floats({2}, {1, 2})}), (std::vector<Numbers>{{1}}));
+  const ImportedGraph none(m, lengths({{"x", 0}}));
   EXPECT_TRUE(none.graph.inputs().empty());
   EXPECT_EQ(none.run({}), (std::vector<Numbers>{{0}}));
   TestModel list(18);
   list.list_input("x", kFloat, {"2"}, {kOptional, kSequence}).output("y");
   list.node("OptionalGetElement", {"x"}, {"y"});
-  EXPECT_EQ(Read(list, lengths({{"x", 1}})).run({floats({2}, {1, 2})}), (std::vector<Numbers>{{1, 2}}));
+  EXPECT_EQ(ImportedGraph(list, lengths({{"x", 1}})).run({floats({2}, {1, 2})}),
+            (std::vector<Numbers>{{1, 2}}));
 }
 
 TEST(GraphEnds, Errors) {
@@ -116,7 +112,7 @@ TEST(GraphEnds, BranchesGiveSequencesOfOneLength) {
             TestModel::graph_attribute("else_branch", branch("e", otherwise))});
     return m;
   };
-  const Read read(choice({"b", "b"}), {});
+  const ImportedGraph read(choice({"b", "b"}), {});
   const std::vector<Tensor> inputs = {Tensor::from<bool>({}, {true}), floats({2}, {1, 2}),
                                       floats({2}, {3, 4})};
   EXPECT_EQ(read.run(inputs), (std::vector<Numbers>{{1, 2}, {3, 4}}));
@@ -131,8 +127,9 @@ TEST(SequenceMap, RunsItsBodyForEachTensor) {
   TestModel m(17);
   m.list_input("x", kFloat, {"n"}).input("one", kFloat, {"1"}).output("y");
   m.node("SequenceMap", {"x", "one"}, {"y"}, {TestModel::graph_attribute("body", body.graph())});
-  EXPECT_EQ(Read(m, lengths({{"x", 2}})).run({floats({1}, {1}), floats({2}, {2, 3}), floats({1}, {10})}),
-            (std::vector<Numbers>{{11}, {12, 13}}));
+  EXPECT_EQ(
+      ImportedGraph(m, lengths({{"x", 2}})).run({floats({1}, {1}), floats({2}, {2, 3}), floats({1}, {10})}),
+      (std::vector<Numbers>{{11}, {12, 13}}));
   TestModel two(17);
   two.list_input("x", kFloat, {"n"}).list_input("z", kFloat, {"n"}).output("y");
   two.node("SequenceMap", {"x", "z"}, {"y"}, {TestModel::graph_attribute("body", body.graph())});
@@ -153,9 +150,10 @@ TEST(Scan, OfOpset8RunsOverEachItemOfABatch) {
   };
   const std::vector<Tensor> inputs = {Tensor::from<int64_t>({2}, {3, 3}), floats({2, 1}, {0, 100}),
                                       floats({2, 3, 1}, {1, 2, 3, 4, 5, 6})};
-  EXPECT_EQ(Read(scan({"", "first", "x"}), {}).run(inputs),
+  EXPECT_EQ(ImportedGraph(scan({"", "first", "x"}), {}).run(inputs),
             (std::vector<Numbers>{{6, 115}, {1, 3, 6, 104, 109, 115}}));
-  EXPECT_EQ(Read(scan({"", "first", "x"}, {TestModel::ints_attribute("directions", {1})}), {}).run(inputs)[1],
+  EXPECT_EQ(ImportedGraph(scan({"", "first", "x"}, {TestModel::ints_attribute("directions", {1})}), {})
+                .run(inputs)[1],
             (Numbers{3, 5, 6, 106, 111, 115}));
   expect_says(error_of(scan({"lengths", "first", "x"}), {}), "lengths of its sequences are not supported");
 }
@@ -173,7 +171,7 @@ TEST(Optimisers, MomentumOfAStep) {
         "ai.onnx.preview.training");
   };
   const auto run = [&](std::string_view mode, int64_t t) {
-    return Read(step(mode, {"r", "t", "x", "g", "v"}), {})
+    return ImportedGraph(step(mode, {"r", "t", "x", "g", "v"}), {})
         .run({Tensor::scalar_f32(0.1F), Tensor::scalar_i64(t), floats({1}, {4}), floats({1}, {1}),
               floats({1}, {10})});
   };

@@ -8,8 +8,6 @@
 namespace lathe::onnx {
 namespace {
 
-constexpr int32_t kFloat = 1, kInt64 = 7, kBool = 9;
-
 // A loop whose body adds `inserted` (inputs of SequenceInsert) to the sequence "s" that it carries.
 TestModel collecting(const TestModel::Names& inserted) {
   TestModel body;

@@ -13,6 +13,18 @@
 
 namespace lathe::onnx {
 
+// What an import tells, a line each.
+struct Notes final : Observer {
+  std::string text;
+  void on(const Event& event) override {
+    if (const auto* log = std::get_if<Message>(&event)) text += log->text + "\n";
+  }
+};
+
+inline Tensor floats(Extents extents, const std::vector<float>& values) {
+  return Tensor::from<float>(std::move(extents), values);
+}
+
 inline Graph import_graph(const TestModel& model) {
   NullObserver observer;
   const std::string bytes = model.bytes();

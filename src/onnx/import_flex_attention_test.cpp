@@ -11,8 +11,6 @@
 namespace lathe::onnx {
 namespace {
 
-constexpr int32_t kFloat = 1;
-
 TestModel flexible(const TestModel& modifier) {
   TestModel m;
   m.input("q", kFloat, {"2", "4", "3", "8"}).input("k", kFloat, {"2", "2", "5", "8"});

@@ -40,12 +40,12 @@ Values import_prelu(NodeImport& node) {
   return {node.pointwise(C::PRelu, {node.in(0), slope})};
 }
 
-Values import_selu(NodeImport& node) {
+Values import_legacy_selu(NodeImport& node) {
   return {node.pointwise(C::Selu, {node.in(0)}, node.real("alpha", 1.6732f), node.real("gamma", 1.0507f))};
 }
 
 // One output is the test mode, whatever is_test says; the running statistics of training are not supported.
-Values import_batch_norm(NodeImport& node) {
+Values import_legacy_batch_norm(NodeImport& node) {
   if (node.integer("spatial", 1) == 0)
     throw_unsupported("spatial=0 (statistics per element) is not supported");
   for (size_t i = 1; i < 5; ++i)
@@ -57,7 +57,7 @@ Values import_batch_norm(NodeImport& node) {
 }
 
 // As later opsets do, whose Dropout has no is_test: nothing is dropped at inference.
-Values import_dropout(NodeImport& node) {
+Values import_legacy_dropout(NodeImport& node) {
   if (node.integer("is_test", 0) == 0)
     node.note("is_test is 0; it is taken as 1, because engines do not train");
   Values results = {node.in(0)};
@@ -66,13 +66,13 @@ Values import_dropout(NodeImport& node) {
   return results;
 }
 
-Values import_reshape(NodeImport& node) {
+Values import_legacy_reshape(NodeImport& node) {
   const auto shape = node.ints("shape");
   if (!shape) node.fail("attribute 'shape' is missing");
   return {node.add(ReshapeOp{}, {node.in(0), node.ints_constant(*shape)})};
 }
 
-Values import_pad(NodeImport& node) {
+Values import_legacy_pad(NodeImport& node) {
   const auto pads = node.ints("paddings");
   if (!pads || pads->size() != 2 * node.shape(0).size())
     node.fail("paddings needs two entries per dimension");
@@ -100,7 +100,7 @@ Values import_upsample(NodeImport& node) {
 }
 
 // The type is a name: "FLOAT16".
-Values import_cast(NodeImport& node) {
+Values import_legacy_cast(NodeImport& node) {
   std::string name = node.text("to", "");
   for (char& c : name)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
@@ -112,7 +112,7 @@ Values import_cast(NodeImport& node) {
 }
 
 // One axis, `tiles` times.
-Values import_tile(NodeImport& node) {
+Values import_legacy_tile(NodeImport& node) {
   const auto tiles = node.known_ints(1), axis = node.known_ints(2);
   if (!tiles || !axis || tiles->size() != 1 || axis->size() != 1)
     throw_unsupported("tiles and axis must be constants of one element");
@@ -126,22 +126,22 @@ Values import_tile(NodeImport& node) {
 std::vector<Importer> legacy_importers() {
   return {{"Add", 1, 6, import_binary_by_axis<C::Add>},
           {"And", 1, 6, import_binary_by_axis<C::And>},
-          {"BatchNormalization", 1, 6, import_batch_norm},
-          {"Cast", 1, 5, import_cast},
+          {"BatchNormalization", 1, 6, import_legacy_batch_norm},
+          {"Cast", 1, 5, import_legacy_cast},
           {"Div", 1, 6, import_binary_by_axis<C::Div>},
-          {"Dropout", 1, 6, import_dropout},
+          {"Dropout", 1, 6, import_legacy_dropout},
           {"Equal", 1, 6, import_binary_by_axis<C::Equal>},
           {"Greater", 1, 6, import_binary_by_axis<C::Greater>},
           {"Less", 1, 6, import_binary_by_axis<C::Less>},
           {"Mul", 1, 6, import_binary_by_axis<C::Mul>},
           {"Or", 1, 6, import_binary_by_axis<C::Or>},
           {"PRelu", 1, 6, import_prelu},
-          {"Pad", 1, 1, import_pad},
+          {"Pad", 1, 1, import_legacy_pad},
           {"Pow", 1, 6, import_binary_by_axis<C::Pow>},
-          {"Reshape", 1, 4, import_reshape},
-          {"Selu", 1, 5, import_selu},
+          {"Reshape", 1, 4, import_legacy_reshape},
+          {"Selu", 1, 5, import_legacy_selu},
           {"Sub", 1, 6, import_binary_by_axis<C::Sub>},
-          {"Tile", 1, 5, import_tile},
+          {"Tile", 1, 5, import_legacy_tile},
           {"Upsample", 1, 6, import_upsample},
           {"Xor", 1, 6, import_binary_by_axis<C::Xor>}};
 }

@@ -133,4 +133,8 @@ struct Importer {
   bool takes_strings = false;    // others are never asked about nodes that read strings (strings.h)
 };
 
+inline ValueId binary(NodeImport& node, PointwiseCode code, ValueId a, ValueId b, std::string_view suffix) {
+  return node.pointwise(code, {a, b}, suffix);
+}
+
 }  // namespace lathe::onnx

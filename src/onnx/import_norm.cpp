@@ -8,10 +8,6 @@ namespace lathe::onnx {
 
 namespace {
 
-ValueId binary(NodeImport& node, PointwiseCode code, ValueId a, ValueId b, std::string_view suffix) {
-  return node.pointwise(code, {a, b}, 0, 0, suffix);
-}
-
 // ONNX has it from opset 17 on; ONNX Runtime's tools write it into older models, too.
 Values import_layer_norm(NodeImport& node) {
   const LayerNorm op{.axis = node.integer("axis", -1), .epsilon = node.real("epsilon", 1e-5f)};

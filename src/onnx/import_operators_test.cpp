@@ -13,11 +13,9 @@
 namespace lathe::onnx {
 namespace {
 
-constexpr int kFloat = 1, kInt64 = 7, kBool = 9;
-
 using Names = TestModel::Names;
 
-struct Notes final : Observer {
+struct InfoNotes final : Observer {
   std::vector<std::string> lines;
   void on(const Event& event) override {
     if (const auto* log = std::get_if<Message>(&event); log && log->severity == Severity::Info)
@@ -32,23 +30,19 @@ struct Imported {
   std::vector<std::string> notes;
 };
 
-Imported import_model(const TestModel& model) {
+Imported import_with_notes(const TestModel& model) {
   Imported result{model.bytes(), {}, {}};
-  Notes notes;
+  InfoNotes notes;
   result.model = import_onnx(std::as_bytes(std::span(result.bytes.data(), result.bytes.size())), {}, notes);
   result.notes = notes.lines;
   return result;
 }
 
-std::vector<std::vector<double>> run(const TestModel& model, const std::vector<Tensor>& inputs) {
-  const Imported imported = import_model(model);
+std::vector<std::vector<double>> run_all(const TestModel& model, const std::vector<Tensor>& inputs) {
+  const Imported imported = import_with_notes(model);
   std::vector<std::vector<double>> values;
   for (const Tensor& output : interpret(imported.model.graph, inputs)) values.push_back(output.to_doubles());
   return values;
-}
-
-Tensor floats(Extents extents, const std::vector<float>& values) {
-  return Tensor::from<float>(std::move(extents), values);
 }
 
 using Numbers = std::vector<double>;
@@ -68,8 +62,8 @@ TestModel bidirectional(const Names& attributes, const Names& outputs = {"y", "h
 }
 
 TEST(ImportRecurrent, BothDirectionsSideBySide) {
-  const auto y = run(bidirectional({TestModel::texts_attribute("activations", {"Relu", "relu"})}),
-                     {floats({2, 1, 1}, {1, 2})});
+  const auto y = run_all(bidirectional({TestModel::texts_attribute("activations", {"Relu", "relu"})}),
+                         {floats({2, 1, 1}, {1, 2})});
   EXPECT_EQ(y[0], (Numbers{1, 3, 3, 2}));  // step 1: forward, backward; step 2
   EXPECT_EQ(y[1], (Numbers{3, 3}));
 }
@@ -84,7 +78,7 @@ TEST(ImportRecurrent, ParametersGoToActivationsThatHaveThem) {
     attribute->append(reinterpret_cast<const char*>(&value), sizeof(value));
     put_int(*attribute, 20, 6);
   }
-  const auto y = run(
+  const auto y = run_all(
       bidirectional({TestModel::texts_attribute("activations", {"Relu", "Affine"}), alpha, beta}, {"", "h"}),
       {floats({1, 1, 1}, {1})});
   EXPECT_EQ(y[0], (Numbers{1, 20}));
@@ -98,7 +92,7 @@ TEST(ImportRecurrent, TheDefaultMayBeSpelledOut) {
     m.input("x", kFloat, {"2", "1", "1"}).output("y");
     m.constant<float>("w", kFloat, {1, 1, 1}, {1}).constant<float>("r", kFloat, {1, 1, 1}, {1});
     m.node("RNN", {"x", "w", "r"}, {"y"}, attributes);
-    results.push_back(run(m, {floats({2, 1, 1}, {1, 2})})[0]);
+    results.push_back(run_all(m, {floats({2, 1, 1}, {1, 2})})[0]);
   }
   EXPECT_EQ(results[0], results[1]);
 }
@@ -127,13 +121,13 @@ TestModel uniform(const Names& attributes) {
 }
 
 TEST(ImportRandom, WithoutASeedOneIsPickedAndSaid) {
-  const Imported imported = import_model(uniform({}));
+  const Imported imported = import_with_notes(uniform({}));
   ASSERT_EQ(imported.notes.size(), 1u);
   expect_says(imported.notes[0], "node 'RandomUniform_of_y' (RandomUniform): it has no seed;");
-  EXPECT_TRUE(import_model(uniform({TestModel::float_attribute("seed", 1)})).notes.empty());
-  EXPECT_EQ(run(uniform({}), {}), run(uniform({}), {}));
-  EXPECT_NE(run(uniform({TestModel::float_attribute("seed", 1)}), {}),
-            run(uniform({TestModel::float_attribute("seed", 2)}), {}));
+  EXPECT_TRUE(import_with_notes(uniform({TestModel::float_attribute("seed", 1)})).notes.empty());
+  EXPECT_EQ(run_all(uniform({}), {}), run_all(uniform({}), {}));
+  EXPECT_NE(run_all(uniform({TestModel::float_attribute("seed", 1)}), {}),
+            run_all(uniform({TestModel::float_attribute("seed", 2)}), {}));
 }
 
 TEST(ImportRandom, DropoutScalesWhatItKeeps) {
@@ -145,14 +139,14 @@ TEST(ImportRandom, DropoutScalesWhatItKeeps) {
       .output("mask", kBool);
   m.node("Dropout", {"x", "ratio", "training"}, {"y", "mask"}, {TestModel::int_attribute("seed", 5)});
   const Tensor x = floats({1000}, std::vector<float>(1000, 3));
-  const auto y = run(m, {x, Tensor::scalar_f32(0.25f), Tensor::from<bool>({}, {true})});
+  const auto y = run_all(m, {x, Tensor::scalar_f32(0.25f), Tensor::from<bool>({}, {true})});
   double kept = 0;
   for (size_t i = 0; i < 1000; ++i) {
     EXPECT_EQ(y[0][i], y[1][i] != 0 ? 4 : 0);
     kept += y[1][i];
   }
   EXPECT_NEAR(kept, 750, 50);
-  EXPECT_EQ(run(m, {x, Tensor::scalar_f32(0.25f), Tensor::from<bool>({}, {false})})[0], x.to_doubles());
+  EXPECT_EQ(run_all(m, {x, Tensor::scalar_f32(0.25f), Tensor::from<bool>({}, {false})})[0], x.to_doubles());
 }
 
 TEST(ImportRandom, BernoulliAndMultinomialFollowTheirProbabilities) {
@@ -160,7 +154,7 @@ TEST(ImportRandom, BernoulliAndMultinomialFollowTheirProbabilities) {
   m.input("p", kFloat, {"2000"})
       .output("y")
       .node("Bernoulli", {"p"}, {"y"}, {TestModel::float_attribute("seed", 1)});
-  const Numbers drawn_ones = run(m, {floats({2000}, std::vector<float>(2000, 0.3f))})[0];
+  const Numbers drawn_ones = run_all(m, {floats({2000}, std::vector<float>(2000, 0.3f))})[0];
   double ones = 0;
   for (const double v : drawn_ones) ones += v;
   EXPECT_NEAR(ones, 600, 60);
@@ -168,7 +162,7 @@ TEST(ImportRandom, BernoulliAndMultinomialFollowTheirProbabilities) {
   drawn.input("x", kFloat, {"1", "3"}).output("y", 6);
   drawn.node("Multinomial", {"x"}, {"y"},
              {TestModel::int_attribute("sample_size", 1000), TestModel::float_attribute("seed", 1)});
-  const Numbers classes = run(drawn, {floats({1, 3}, {0, -1e9f, std::log(3.0f)})})[0];
+  const Numbers classes = run_all(drawn, {floats({1, 3}, {0, -1e9f, std::log(3.0f)})})[0];
   std::vector<int> counts(3);
   for (const double v : classes) ++counts.at(static_cast<size_t>(v));
   EXPECT_NEAR(counts[0], 250, 50);
@@ -181,7 +175,7 @@ TEST(ImportLegacy, BroadcastFromAnAxis) {
   m.input("a", kFloat, {"2", "2"}).input("b", kFloat, {"2"}).output("y");
   m.node("Add", {"a", "b"}, {"y"},
          {TestModel::int_attribute("broadcast", 1), TestModel::int_attribute("axis", 0)});
-  EXPECT_EQ(run(m, {floats({2, 2}, {1, 2, 3, 4}), floats({2}, {10, 20})})[0], (Numbers{11, 12, 23, 24}));
+  EXPECT_EQ(run_all(m, {floats({2, 2}, {1, 2, 3, 4}), floats({2}, {10, 20})})[0], (Numbers{11, 12, 23, 24}));
 }
 
 TEST(ImportLegacy, ShapesAndTypesAsAttributes) {
@@ -191,12 +185,12 @@ TEST(ImportLegacy, ShapesAndTypesAsAttributes) {
          {TestModel::ints_attribute("paddings", {0, 1, 0, 0}), TestModel::float_attribute("value", 9)});
   m.node("Reshape", {"padded"}, {"flat"}, {TestModel::ints_attribute("shape", {-1})});
   m.node("Cast", {"flat"}, {"y"}, {TestModel::text_attribute("to", "DOUBLE")});
-  EXPECT_EQ(run(m, {floats({2, 2}, {1, 2, 3, 4})})[0], (Numbers{9, 1, 2, 9, 3, 4}));
+  EXPECT_EQ(run_all(m, {floats({2, 2}, {1, 2, 3, 4})})[0], (Numbers{9, 1, 2, 9, 3, 4}));
   TestModel up(1);
   up.input("x", kFloat, {"1", "1", "1", "2"}).output("y");
   up.node("Upsample", {"x"}, {"y"},
           {TestModel::float_attribute("height_scale", 1), TestModel::float_attribute("width_scale", 2)});
-  EXPECT_EQ(run(up, {floats({1, 1, 1, 2}, {1, 2})})[0], (Numbers{1, 1, 2, 2}));
+  EXPECT_EQ(run_all(up, {floats({1, 1, 1, 2}, {1, 2})})[0], (Numbers{1, 1, 2, 2}));
 }
 
 TEST(ImportLegacy, TestModeOfNormsAndDropout) {
@@ -210,10 +204,10 @@ TEST(ImportLegacy, TestModeOfNormsAndDropout) {
   m.node("Dropout", {"n"}, {"d"})
       .node("PRelu", {"d", "slope"}, {"y"})
       .constant<float>("slope", kFloat, {2}, {2, 3});
-  const Imported imported = import_model(m);
+  const Imported imported = import_with_notes(m);
   ASSERT_EQ(imported.notes.size(), 1u);
   expect_says(imported.notes[0], "is_test is 0; it is taken as 1");
-  EXPECT_EQ(run(m, {floats({1, 2}, {-1, -1})})[0], (Numbers{-2, -3}));
+  EXPECT_EQ(run_all(m, {floats({1, 2}, {-1, -1})})[0], (Numbers{-2, -3}));
   TestModel training(6);
   training.input("x", kFloat, {"1", "2"}).output("y").constant<float>("one", kFloat, {2}, {1, 1});
   training.node("BatchNormalization", {"x", "one", "one", "one", "one"}, {"y", "mean"});
@@ -233,9 +227,9 @@ TEST(ImportSignal, TransformsOfAnyLengthAndAxis) {
     return m.node("DFT", {"x", "", "axis"}, {"y"}, attributes);
   };
   const Tensor x = floats({2, 4, 1}, {1, 2, 3, 4, 0, 0, 1, 0});
-  expect_near(run(dft("4", 1, {TestModel::int_attribute("onesided", 1)}), {x})[0],
+  expect_near(run_all(dft("4", 1, {TestModel::int_attribute("onesided", 1)}), {x})[0],
               {10, 0, -2, 2, -2, 0, 1, 0, -1, 0, 1, 0});
-  expect_near(run(dft("4", 0, {}), {x})[0], {1, 0, 2, 0, 4, 0, 4, 0, 1, 0, 2, 0, 2, 0, 4, 0});
+  expect_near(run_all(dft("4", 0, {}), {x})[0], {1, 0, 2, 0, 4, 0, 4, 0, 1, 0, 2, 0, 2, 0, 4, 0});
   expect_says(import_error(dft("4", 2, {})), "the last dim, which holds real and imaginary part");
 }
 
@@ -245,7 +239,8 @@ TEST(ImportSignal, FramesWithAWindow) {
       .constant<int64_t>("step", kInt64, {}, {1})
       .constant<float>("window", kFloat, {2}, {1, 10});
   m.node("STFT", {"x", "step", "window"}, {"y"}, {TestModel::int_attribute("onesided", 0)}).output("y");
-  expect_near(run(m, {floats({1, 4, 1}, {1, 2, 3, 4})})[0], {21, 0, -19, 0, 32, 0, -28, 0, 43, 0, -37, 0});
+  expect_near(run_all(m, {floats({1, 4, 1}, {1, 2, 3, 4})})[0],
+              {21, 0, -19, 0, 32, 0, -28, 0, 43, 0, -37, 0});
 }
 
 TEST(ImportVision, BlocksOfAnImage) {
@@ -258,13 +253,13 @@ TEST(ImportVision, BlocksOfAnImage) {
   // Two channels, overlapping blocks, a column that no block reaches, and a block that reaches into the
   // padding.
   const Tensor x = floats({1, 4, 2}, {1, 2, 10, 20, 3, 4, 30, 40});
-  EXPECT_EQ(
-      run(fold({"N", "4", "2"}, {1, 4}, {1, 2}, {TestModel::ints_attribute("dilations", {1, 2})}), {x})[0],
-      (Numbers{1, 2, 10, 20, 3, 4, 30, 40}));
-  EXPECT_EQ(run(fold({"1", "4", "2"}, {1, 4}, {1, 2},
-                     {TestModel::ints_attribute("strides", {1, 2}),
-                      TestModel::ints_attribute("pads", {0, 1, 0, 0})}),
-                {x})[0],
+  EXPECT_EQ(run_all(fold({"N", "4", "2"}, {1, 4}, {1, 2}, {TestModel::ints_attribute("dilations", {1, 2})}),
+                    {x})[0],
+            (Numbers{1, 2, 10, 20, 3, 4, 30, 40}));
+  EXPECT_EQ(run_all(fold({"1", "4", "2"}, {1, 4}, {1, 2},
+                         {TestModel::ints_attribute("strides", {1, 2}),
+                          TestModel::ints_attribute("pads", {0, 1, 0, 0})}),
+                    {x})[0],
             (Numbers{10, 2, 20, 0, 30, 4, 40, 0}));
   expect_says(
       import_error(fold({"1", "4", "3"}, {1, 4}, {1, 2}, {TestModel::ints_attribute("strides", {1, 2})})),
@@ -311,7 +306,7 @@ TEST(ImportVision, LargestPixelsOfBoxes) {
   m.node(
       "MaxRoiPool", {"x", "boxes"}, {"y"},
       {TestModel::ints_attribute("pooled_shape", {1, 2}), TestModel::float_attribute("spatial_scale", 0.5f)});
-  EXPECT_EQ(run(m, {floats({1, 1, 2, 4}, {0, 1, 2, 3, 4, 5, 6, 7}), floats({1, 5}, {0, 0, 0, 6, 2})})[0],
+  EXPECT_EQ(run_all(m, {floats({1, 1, 2, 4}, {0, 1, 2, 3, 4, 5, 6, 7}), floats({1, 5}, {0, 0, 0, 6, 2})})[0],
             (Numbers{5, 7}));
 }
 
@@ -320,7 +315,7 @@ TEST(ImportVision, GridsOfOnePixelAreCentred) {
   m.input("theta", kFloat, {"1", "2", "3"}).ints("size", {1, 1, 1, 3}).output("y");
   m.node("AffineGrid", {"theta", "size"}, {"y"}, {TestModel::int_attribute("align_corners", 1)});
   // (x, y) goes to (2 x + 5, 3 y + 7)
-  EXPECT_EQ(run(m, {floats({1, 2, 3}, {2, 0, 5, 0, 3, 7})})[0], (Numbers{3, 7, 5, 7, 7, 7}));
+  EXPECT_EQ(run_all(m, {floats({1, 2, 3}, {2, 0, 5, 0, 3, 7})})[0], (Numbers{3, 7, 5, 7, 7, 7}));
 }
 
 TEST(ImportNorm, SimplifiedLayerNormalizationIsAnRmsNorm) {
@@ -331,7 +326,7 @@ TEST(ImportNorm, SimplifiedLayerNormalizationIsAnRmsNorm) {
       .output("inverse");
   m.node("SimplifiedLayerNormalization", {"x", "scale"}, {"y", "inverse"},
          {TestModel::float_attribute("epsilon", 0)});
-  const auto y = run(m, {floats({1, 2}, {1, 7})});  // the root of the mean square is 5
+  const auto y = run_all(m, {floats({1, 2}, {1, 7})});  // the root of the mean square is 5
   expect_near(y[0], {0.2, 14});
   expect_near(y[1], {0.2});
 }
@@ -343,7 +338,7 @@ TEST(ImportState, CausalConvKeepsTheLastPositions) {
       .input("past", kFloat, {"1", "1", "2"})
       .constant<float>("w", kFloat, {1, 1, 3}, {1, 10, 100});
   m.node("CausalConvWithState", {"x", "w", "", "past"}, {"y", "state"}).output("y").output("state");
-  const auto y = run(m, {floats({1, 1, 2}, {3, 4}), floats({1, 1, 2}, {1, 2})});
+  const auto y = run_all(m, {floats({1, 1, 2}, {3, 4}), floats({1, 1, 2}, {1, 2})});
   EXPECT_EQ(y[0], (Numbers{321, 432}));
   EXPECT_EQ(y[1], (Numbers{3, 4}));
 }
@@ -360,8 +355,8 @@ TEST(ImportState, TensorScatterRefusesWhatDoesNotFit) {
   };
   const std::vector<Tensor> inputs = {floats({1, 3, 1}, {1, 2, 3}), floats({1, 2, 1}, {8, 9}),
                                       Tensor::from<int64_t>({1}, {2})};
-  EXPECT_EQ(run(scatter("circular"), inputs)[0], (Numbers{9, 2, 8}));
-  EXPECT_THROW(run(scatter("linear"), inputs), Error);
+  EXPECT_EQ(run_all(scatter("circular"), inputs)[0], (Numbers{9, 2, 8}));
+  EXPECT_THROW(run_all(scatter("linear"), inputs), Error);
 }
 
 // --- axes that only a run knows
@@ -374,7 +369,7 @@ TestModel with_axes(std::string_view op, const Names& shape, const std::string& 
 }
 
 Extents shape_of_run(const TestModel& m, const Extents& shape, const std::vector<int64_t>& axes) {
-  const Imported imported = import_model(m);
+  const Imported imported = import_with_notes(m);
   const std::vector<Tensor> inputs = {Tensor::allocate(DType::Float32, shape),
                                       Tensor::from<int64_t>({static_cast<int64_t>(axes.size())}, axes)};
   return interpret(imported.model.graph, inputs)[0].extents();
@@ -419,8 +414,8 @@ TEST(ImportRuntimeSizes, CropsAndPadsAroundTheMiddle) {
       .output("y")
       .node("CenterCropPad", {"x", "target"}, {"y"});
   const Tensor x = floats({2, 3}, {1, 2, 3, 4, 5, 6});
-  EXPECT_EQ(run(m, {x, Tensor::from<int64_t>({2}, {3, 1})})[0], (Numbers{2, 5, 0}));
-  EXPECT_EQ(run(m, {x, Tensor::from<int64_t>({2}, {1, 4})})[0], (Numbers{1, 2, 3, 0}));
+  EXPECT_EQ(run_all(m, {x, Tensor::from<int64_t>({2}, {3, 1})})[0], (Numbers{2, 5, 0}));
+  EXPECT_EQ(run_all(m, {x, Tensor::from<int64_t>({2}, {1, 4})})[0], (Numbers{1, 2, 3, 0}));
   TestModel wrong(18);
   wrong.input("x", kFloat, {"2", "3"})
       .input("target", kInt64, {"1"})
@@ -437,7 +432,7 @@ TEST(ImportRuntimeSizes, PartsOfASplit) {
       .output("b")
       .node("Split", {"x", "sizes"}, {"a", "b"});
   const auto split = [&](std::vector<int64_t> sizes) {
-    return run(m, {floats({3, 2}, {1, 2, 3, 4, 5, 6}), Tensor::from<int64_t>({2}, sizes)});
+    return run_all(m, {floats({3, 2}, {1, 2, 3, 4, 5, 6}), Tensor::from<int64_t>({2}, sizes)});
   };
   EXPECT_EQ(split({1, 2}), (std::vector<Numbers>{{1, 2}, {3, 4, 5, 6}}));
   EXPECT_EQ(split({0, 3})[0], Numbers());
@@ -474,7 +469,7 @@ TEST(ImportSequences, ListsOfTensorsLeaveNothing) {
   m.node("SequenceLength", {"longer"}, {"n"})
       .node("SequenceAt", {"t", "minus_one"}, {"last"})
       .node("Neg", {"last"}, {"z"});
-  const auto y = run(m, {floats({1}, {1}), floats({1}, {2})});
+  const auto y = run_all(m, {floats({1}, {1}), floats({1}, {2})});
   EXPECT_EQ(y[0], (Numbers{2, 1}));
   EXPECT_EQ(y[1], (Numbers{3}));
   EXPECT_EQ(y[2], (Numbers{-1}));
@@ -493,7 +488,7 @@ TEST(ImportSequences, PartsOfATensor) {
   m.node("SplitToSequence", {"x", "size"}, {"halves"})
       .node("SequenceAt", {"halves", "zero"}, {"first"})
       .node("Neg", {"first"}, {"z"});
-  const auto y = run(m, {floats({3, 2}, {1, 2, 3, 4, 5, 6})});
+  const auto y = run_all(m, {floats({3, 2}, {1, 2, 3, 4, 5, 6})});
   EXPECT_EQ(y[0], (Numbers{-5, -6}));
   EXPECT_EQ(y[1], (Numbers{-1, -2, -3, -4}));
 }

@@ -9,7 +9,7 @@ namespace lathe::onnx {
 
 namespace {
 
-PadMode read_mode(const NodeImport& node) {
+PadMode read_pad_mode(const NodeImport& node) {
   const std::string mode = node.text("mode", "constant");
   if (mode == "constant") return PadMode::Constant;
   if (mode == "reflect") return PadMode::Reflect;
@@ -22,7 +22,7 @@ Values import_pad_attributes(NodeImport& node) {
   const auto pads = node.ints("pads");
   if (!pads || pads->size() != 2 * node.shape(0).size()) node.fail("pads needs two entries per dimension");
   const ValueId value = node.scalar(node.real("value", 0), node.dtype(0));
-  return {node.add(Pad{.mode = read_mode(node), .pads = to_shape(*pads)}, {node.in(0), kNoValue, value})};
+  return {node.add(Pad{.mode = read_pad_mode(node), .pads = to_shape(*pads)}, {node.in(0), kNoValue, value})};
 }
 
 // Pads of some axes, spread over all dimensions.
@@ -50,7 +50,7 @@ Values import_pad(NodeImport& node) {
   check_pad_types(node);
   const auto pads = node.contents(1);
   const auto axes = node.known_ints(3);
-  const Pad op{.mode = read_mode(node)};
+  const Pad op{.mode = read_pad_mode(node)};
   if (!pads || (node.has(3) && !axes)) {
     return {node.add(op, {node.in(0), node.in(1), node.in_or_none(2), node.in_or_none(3)})};
   }

@@ -11,20 +11,15 @@ namespace {
 
 constexpr std::string_view kVersion = "plugin_version", kNamespace = "plugin_namespace";
 
-const AttributeProto* attribute(const NodeProto& proto, std::string_view name) {
-  const auto it = std::ranges::find(proto.attributes, name, &AttributeProto::name);
-  return it == proto.attributes.end() ? nullptr : &*it;
-}
-
-std::string text_of(const NodeProto& proto, std::string_view name) {
-  const AttributeProto* a = attribute(proto, name);
+std::string text_attribute_of(const NodeProto& proto, std::string_view name) {
+  const AttributeProto* a = find_attribute(proto, name);
   return a && a->type == AttributeProto::Type::String ? std::string(a->s) : std::string();
 }
 
 // Whom the node may mean, first choice first.
 std::vector<PluginIdentity> candidates(const NodeProto& proto) {
-  const std::string name(proto.op_type), version = text_of(proto, kVersion),
-                                         space = text_of(proto, kNamespace);
+  const std::string name(proto.op_type), version = text_attribute_of(proto, kVersion),
+                                         space = text_attribute_of(proto, kNamespace);
   if (!space.empty()) return {{name, version, space}};
   std::vector<PluginIdentity> all;
   if (!proto.domain.empty()) all.push_back({name, version, std::string(proto.domain)});
@@ -81,7 +76,7 @@ std::string fields_of(const NodeImport& node, const NodeProto& proto) {
 }  // namespace
 
 bool is_built_in(const NodeProto& proto) {
-  return text_of(proto, kNamespace) == plugin::kBuiltInNamespace &&
+  return text_attribute_of(proto, kNamespace) == plugin::kBuiltInNamespace &&
          has_plugin(proto, plugin::WithBuiltIn(nullptr));
 }
 

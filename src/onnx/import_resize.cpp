@@ -19,7 +19,7 @@ E choose(const NodeImport& node, std::string_view attribute, std::string_view ot
   node.fail(std::string(attribute) + " is '" + text + "', which is not known");
 }
 
-ResizeMode read_mode(const NodeImport& node) {
+ResizeMode read_resize_mode(const NodeImport& node) {
   return choose<ResizeMode>(node, "mode", "nearest",
                             {{"nearest", ResizeMode::Nearest},
                              {"linear", ResizeMode::Linear},
@@ -43,7 +43,9 @@ void check_scales(const NodeImport& node, const Resize& op) {
 
 // Until opset 10 coordinates are scaled from the corner, and the nearest is the one before.
 Resize old_resize(const NodeImport& node) {
-  return {.mode = read_mode(node), .coordinates = CoordinateMode::Asymmetric, .nearest = NearestMode::Floor};
+  return {.mode = read_resize_mode(node),
+          .coordinates = CoordinateMode::Asymmetric,
+          .nearest = NearestMode::Floor};
 }
 
 Values with_scales(NodeImport& node, Resize op, size_t input) {
@@ -68,7 +70,7 @@ Values import_scales_input(NodeImport& node) {
 }
 
 Resize read_resize(const NodeImport& node) {
-  Resize op{.mode = read_mode(node)};
+  Resize op{.mode = read_resize_mode(node)};
   op.coordinates = choose<CoordinateMode>(node, "coordinate_transformation_mode", "half_pixel",
                                           {{"half_pixel", CoordinateMode::HalfPixel},
                                            {"half_pixel_symmetric", CoordinateMode::HalfPixelSymmetric},

@@ -13,7 +13,7 @@ namespace {
 
 using plugin::text_field;
 
-TfIdfMode read_mode(const NodeImport& node) {
+TfIdfMode read_tfidf_mode(const NodeImport& node) {
   const std::string mode = node.text("mode", "");
   if (mode == "TF") return TfIdfMode::TF;
   if (mode == "IDF") return TfIdfMode::IDF;
@@ -37,7 +37,7 @@ Values import_tfidf(NodeImport& node) {
   } else if (is_string(node, 0)) {
     node.fail("its input is strings, and its pool numbers");
   }
-  const TfIdfVectorizer op{.mode = read_mode(node),
+  const TfIdfVectorizer op{.mode = read_tfidf_mode(node),
                            .min_gram = node.required_integer("min_gram_length"),
                            .max_gram = node.required_integer("max_gram_length"),
                            .max_skip = node.required_integer("max_skip_count"),

@@ -24,10 +24,10 @@ struct Needs {
   bool wide = false, narrow = false;
 };
 
-class Writer {
+class MixedPrecisionWriter {
  public:
-  Writer(std::span<const std::byte> bytes, const ModelProto& model, TensorSource& tensors,
-         const MixedPrecisionPlan& plan)
+  MixedPrecisionWriter(std::span<const std::byte> bytes, const ModelProto& model, TensorSource& tensors,
+                       const MixedPrecisionPlan& plan)
       : bytes_(bytes),
         model_(model),
         graph_(model.graph),
@@ -352,7 +352,7 @@ class Writer {
 
 MixedPrecisionModel write_mixed_precision_model(std::span<const std::byte> bytes, const ModelProto& model,
                                                 TensorSource& tensors, const MixedPrecisionPlan& plan) {
-  return Writer(bytes, model, tensors, plan).run();
+  return MixedPrecisionWriter(bytes, model, tensors, plan).run();
 }
 
 }  // namespace lathe::onnx

@@ -18,15 +18,10 @@ bool is_fixed(uint32_t mask, size_t k) {
   return k < 32 && (mask >> k & 1u) != 0;
 }
 
-const AttributeProto* attribute(const NodeProto& node, std::string_view name) {
-  for (const AttributeProto& a : node.attributes)
-    if (a.name == name) return &a;
-  return nullptr;
-}
-
-class Planner {
+class MixedPrecisionPlanner {
  public:
-  Planner(const ModelProto& model, const MixedPrecisionOptions& options, const MixedPrecisionFacts& facts)
+  MixedPrecisionPlanner(const ModelProto& model, const MixedPrecisionOptions& options,
+                        const MixedPrecisionFacts& facts)
       : model_(model), graph_(model.graph), options_(options), facts_(facts) {
     constants_ = constant_tensors(graph_);
     plan_.narrow = options.narrow;
@@ -78,7 +73,7 @@ class Planner {
   bool follows_input(const NodeProto& node, size_t output) const {
     const NarrowOperator* op = find_narrow_operator(node);
     if (node.op_type == "Cast") {
-      const AttributeProto* to = attribute(node, "to");
+      const AttributeProto* to = find_attribute(node, "to");
       return to && to->i == kFloatType;
     }
     return op && op->passes && output == 0 && !node.inputs.empty() && is_float(node.inputs[0]);
@@ -234,7 +229,7 @@ bool gives_narrow(const MixedPrecisionPlan& plan, const NodeProto& node, size_t 
 MixedPrecisionPlan plan_mixed_precision(const ModelProto& model, const MixedPrecisionOptions& options,
                                         const MixedPrecisionFacts& facts) {
   check_is_float(model);
-  return Planner(model, options, facts).run();
+  return MixedPrecisionPlanner(model, options, facts).run();
 }
 
 }  // namespace lathe::onnx

@@ -5,6 +5,8 @@
 // place.
 #include "onnx/model.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "onnx/wire.h"
 
@@ -432,6 +434,11 @@ void read_model(WireReader& r, ModelProto& m, bool& has_graph) {
 }
 
 }  // namespace
+
+const AttributeProto* find_attribute(const NodeProto& node, std::string_view name) {
+  const auto it = std::ranges::find(node.attributes, name, &AttributeProto::name);
+  return it == node.attributes.end() ? nullptr : &*it;
+}
 
 ModelProto parse_model(std::span<const std::byte> bytes) {
   const WireLocation root{nullptr, "", -1, bytes.data()};

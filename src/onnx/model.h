@@ -113,6 +113,8 @@ struct NodeProto {
   std::vector<std::string_view> inputs, outputs;
   std::vector<AttributeProto> attributes;
 };
+// Null when the node has no attribute of this name.
+const AttributeProto* find_attribute(const NodeProto& node, std::string_view name);
 
 struct GraphProto {
   std::string_view name;

@@ -23,7 +23,7 @@ void put_tensor_head(std::string& out, const std::string& name, const Tensor& te
   if (!name.empty()) put_bytes(out, 8, name);
 }
 
-std::string_view text_of(const Tensor& tensor) {
+std::string_view raw_data_of(const Tensor& tensor) {
   check(tensor.has_bytes() || tensor.size() == 0, "a constant whose bytes were packed cannot be written");
   return {reinterpret_cast<const char*>(tensor.bytes().data()), tensor.bytes().size()};
 }
@@ -50,7 +50,7 @@ struct PutAttribute {
   void operator()(const Tensor& tensor) {
     std::string proto;
     put_tensor_head(proto, "", tensor);
-    put_bytes(proto, 9, text_of(tensor));
+    put_bytes(proto, 9, raw_data_of(tensor));
     put_bytes(out, 5, proto), type(AttributeProto::Type::Tensor);
   }
 };
@@ -111,7 +111,7 @@ void GraphWriter::node(const NodeText& node) {
 
 void GraphWriter::put_tensor(std::string& out, const std::string& name, const Tensor& tensor) {
   put_tensor_head(out, name, tensor);
-  const std::string_view bytes = text_of(tensor);
+  const std::string_view bytes = raw_data_of(tensor);
   if (!model_.weights_apart || bytes.size() <= kSmallTensor) return put_bytes(out, 9, bytes);
   size_t offset = model_.data.empty() ? 0 : model_.data_offsets.back() + model_.data.back().bytes().size();
   offset = (offset + kPageBytes - 1) / kPageBytes * kPageBytes;

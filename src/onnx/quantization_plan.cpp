@@ -10,15 +10,9 @@ namespace {
 
 constexpr int64_t kFirstOpset = 13;  // DequantizeLinear with an axis
 
-const AttributeProto* attribute(const NodeProto& node, std::string_view name) {
-  for (const AttributeProto& a : node.attributes)
-    if (a.name == name) return &a;
-  return nullptr;
-}
-
-class Planner {
+class QuantizationPlanner {
  public:
-  Planner(const ModelProto& model, const QuantizationScope& scope)
+  QuantizationPlanner(const ModelProto& model, const QuantizationScope& scope)
       : graph_(model.graph),
         scope_(scope),
         types_(scope.op_types.empty() ? quantizable_op_types() : scope.op_types) {
@@ -130,7 +124,7 @@ class Planner {
 
   bool flag(size_t i, std::string_view name) const { return has_flag(node(i), name); }
   bool is_one(size_t i, std::string_view name) const {
-    const AttributeProto* a = attribute(node(i), name);
+    const AttributeProto* a = find_attribute(node(i), name);
     return !a || a->f == 1;
   }
 
@@ -269,7 +263,7 @@ ConstantTensors constant_tensors(const GraphProto& graph) {
   for (const TensorProto& tensor : graph.initializers) constants[tensor.name] = &tensor;
   for (const NodeProto& node : graph.nodes) {
     if (!node.domain.empty() || node.outputs.empty()) continue;
-    const AttributeProto* value = node.op_type == "Constant" ? attribute(node, "value") : nullptr;
+    const AttributeProto* value = node.op_type == "Constant" ? find_attribute(node, "value") : nullptr;
     if (value && value->t) constants[node.outputs[0]] = value->t.get();
     if (node.op_type != "Identity" || node.inputs.empty()) continue;
     if (const auto found = constants.find(node.inputs[0]); found != constants.end())
@@ -300,7 +294,7 @@ void check_types(const OpTypes& wanted, const OpTypes& possible) {
 }  // namespace
 
 bool has_flag(const NodeProto& node, std::string_view name) {
-  const AttributeProto* a = attribute(node, name);
+  const AttributeProto* a = find_attribute(node, name);
   return a && a->i != 0;
 }
 
@@ -308,7 +302,7 @@ QuantizationPlan plan_quantization(const ModelProto& model, const QuantizationSc
   check_is_float(model);
   check_opset(model);
   check_types(scope.op_types, quantizable_op_types());
-  return Planner(model, scope).run();
+  return QuantizationPlanner(model, scope).run();
 }
 
 std::vector<SmoothableTensor> smoothable_tensors(const ModelProto& model, const QuantizationPlan& plan) {
@@ -338,7 +332,7 @@ QuantizationPlan plan_weight_only(const ModelProto& model, const QuantizationSco
   check_types(scope.op_types, products);
   QuantizationScope own = scope;
   if (own.op_types.empty()) own.op_types = products;
-  return Planner(model, own).run_weight_only();
+  return QuantizationPlanner(model, own).run_weight_only();
 }
 
 }  // namespace lathe::onnx

@@ -21,11 +21,11 @@ namespace {
 // QuantizeLinear and DequantizeLinear of floats of 8 bits, and the types themselves.
 constexpr int64_t kSmallFloatOpset = 19, kSmallFloatIr = 9;
 
-class Writer {
+class QuantizedWriter {
  public:
-  Writer(std::span<const std::byte> bytes, const ModelProto& model, TensorSource& tensors,
-         const QuantizationPlan& plan, const std::map<std::string, Quantization, std::less<>>& grids,
-         const Smoothing& smoothing, const BiasShifts& shifts, DType weights)
+  QuantizedWriter(std::span<const std::byte> bytes, const ModelProto& model, TensorSource& tensors,
+                  const QuantizationPlan& plan, const std::map<std::string, Quantization, std::less<>>& grids,
+                  const Smoothing& smoothing, const BiasShifts& shifts, DType weights)
       : bytes_(bytes),
         model_(model),
         tensors_(tensors),
@@ -438,13 +438,14 @@ QuantizedModel write_quantized_model(std::span<const std::byte> bytes, const Mod
                                      TensorSource& tensors, const QuantizationPlan& plan,
                                      const std::map<std::string, Quantization, std::less<>>& grids,
                                      const Smoothing& smoothing, const BiasShifts& shifts, DType weights) {
-  return Writer(bytes, model, tensors, plan, grids, smoothing, shifts, weights).run();
+  return QuantizedWriter(bytes, model, tensors, plan, grids, smoothing, shifts, weights).run();
 }
 
 QuantizedModel write_weight_only_model(std::span<const std::byte> bytes, const ModelProto& model,
                                        TensorSource& tensors, const QuantizationPlan& plan,
                                        const WeightRounding& rounding, const InputSumsByTensor& inputs) {
-  return Writer(bytes, model, tensors, plan, {}, {}, {}, DType::Int8).run_weight_only(rounding, inputs);
+  return QuantizedWriter(bytes, model, tensors, plan, {}, {}, {}, DType::Int8)
+      .run_weight_only(rounding, inputs);
 }
 
 }  // namespace lathe::onnx

@@ -13,8 +13,6 @@
 namespace lathe::onnx {
 namespace {
 
-constexpr int kFloat = 1, kInt64 = 7, kString = 8, kBool = 9;
-
 using Names = TestModel::Names;
 using Numbers = std::vector<double>;
 
@@ -30,8 +28,8 @@ Names texts_of(const Tensor& tensor) {
   return all;
 }
 
-struct Read {
-  explicit Read(const TestModel& model) : bytes(model.bytes()) {
+struct ImportedStrings {
+  explicit ImportedStrings(const TestModel& model) : bytes(model.bytes()) {
     NullObserver observer;
     imported = import_onnx(as_bytes(bytes), {}, observer);
   }
@@ -42,14 +40,14 @@ struct Read {
   ImportedModel imported;
 };
 
-TestModel one_node(std::string_view op, const Names& attributes = {}, std::string_view domain = {}) {
+TestModel string_node(std::string_view op, const Names& attributes = {}, std::string_view domain = {}) {
   TestModel m(20);
   m.input("x", kString, {"n"}).node(op, {"x"}, {"y"}, attributes, domain).output("y", kString);
   return m.opset_of("ai.onnx.ml", 4);
 }
 
 TEST(Strings, HaveADimOfBytes) {
-  const Read read(one_node("Identity"));
+  const ImportedStrings read(string_node("Identity"));
   const Value& x = read.imported.graph.value(read.imported.graph.inputs()[0]);
   EXPECT_EQ(x.dtype, DType::UInt8);
   EXPECT_EQ(to_string(x.shape), "[n, x.bytes]");
@@ -63,7 +61,7 @@ TEST(Strings, ConstantsAndArithmeticOfThem) {
   m.input("x", kString, {"n"}).strings("w", {"-ending"}).output("y", kString).output("z", kBool);
   m.node("StringConcat", {"x", "w"}, {"y"}).node("Equal", {"y", "v"}, {"z"});
   m.node("Constant", {}, {"v"}, {TestModel::texts_attribute("value_strings", {"a-ending"})});
-  const auto results = Read(m).run({texts({"a", "b"})});
+  const auto results = ImportedStrings(m).run({texts({"a", "b"})});
   EXPECT_EQ(texts_of(results[0]), (Names{"a-ending", "b-ending"}));
   EXPECT_EQ(results[1].to_doubles(), (Numbers{1, 0}));
 }
@@ -75,8 +73,9 @@ TEST(Strings, AreMovedByNumber) {
   m.node("Concat", {"x", "z"}, {"all"}, {TestModel::int_attribute("axis", 0)});
   m.node("Where", {"c", "all", "no"}, {"chosen"}).node("Gather", {"chosen", "order"}, {"rows"});
   m.node("Transpose", {"rows"}, {"y"}).node("Shape", {"x"}, {"s"});
-  const auto results = Read(m).run({texts({"a", "b", "c", "d"}, {2, 2}), texts({"long string", "f"}, {1, 2}),
-                                    Tensor::from<bool>({3, 1}, {false, true, true})});
+  const auto results =
+      ImportedStrings(m).run({texts({"a", "b", "c", "d"}, {2, 2}), texts({"long string", "f"}, {1, 2}),
+                              Tensor::from<bool>({3, 1}, {false, true, true})});
   EXPECT_EQ(texts_of(results[0]), (Names{"long string", "no", "f", "no"}));
   EXPECT_EQ(results[0].extents()[0], 2);
   EXPECT_EQ(results[1].to_doubles(), (Numbers{2, 2}));
@@ -85,7 +84,7 @@ TEST(Strings, AreMovedByNumber) {
 TEST(Strings, AsKeysAndValues) {
   const Names words = {"b", "x", "a"};
   const auto encoded = [&](const Names& attributes) {
-    return Read(one_node("LabelEncoder", attributes, "ai.onnx.ml")).run({texts(words)})[0];
+    return ImportedStrings(string_node("LabelEncoder", attributes, "ai.onnx.ml")).run({texts(words)})[0];
   };
   const std::string keys = TestModel::texts_attribute("keys_strings", {"a", "b"});
   EXPECT_EQ(encoded({keys, TestModel::ints_attribute("values_int64s", {7, 8})}).to_doubles(),
@@ -98,11 +97,14 @@ TEST(Strings, AsKeysAndValues) {
             (Names{"_Unused", "_Unused", "A"}));
   const Names categories = {TestModel::texts_attribute("cats_strings", {"a", "b"}),
                             TestModel::ints_attribute("cats_int64s", {7, 8})};
-  EXPECT_EQ(Read(one_node("CategoryMapper", categories, "ai.onnx.ml")).run({texts(words)})[0].to_doubles(),
+  EXPECT_EQ(ImportedStrings(string_node("CategoryMapper", categories, "ai.onnx.ml"))
+                .run({texts(words)})[0]
+                .to_doubles(),
             (Numbers{8, -1, 7}));
-  EXPECT_EQ(
-      Read(one_node("OneHotEncoder", {categories[0]}, "ai.onnx.ml")).run({texts(words)})[0].to_doubles(),
-      (Numbers{0, 1, 0, 0, 1, 0}));
+  EXPECT_EQ(ImportedStrings(string_node("OneHotEncoder", {categories[0]}, "ai.onnx.ml"))
+                .run({texts(words)})[0]
+                .to_doubles(),
+            (Numbers{0, 1, 0, 0, 1, 0}));
 }
 
 TEST(Strings, AsLabelsOfAClassifier) {
@@ -112,7 +114,7 @@ TEST(Strings, AsLabelsOfAClassifier) {
          {TestModel::floats_attribute("coefficients", {1, -1}),
           TestModel::texts_attribute("classlabels_strings", {"yes", "no"})},
          "ai.onnx.ml");
-  const Read read(m);
+  const ImportedStrings read(m);
   EXPECT_TRUE(read.imported.strings.contains("label"));
   EXPECT_FALSE(read.imported.strings.contains("scores"));
   EXPECT_EQ(texts_of(read.run({Tensor::from<float>({2, 1}, {3, -3})})[0]), (Names{"yes", "no"}));
@@ -126,12 +128,14 @@ TEST(Strings, AsTokens) {
                             TestModel::ints_attribute("ngram_counts", {0}),
                             TestModel::ints_attribute("ngram_indexes", {0, 1}),
                             TestModel::texts_attribute("pool_strings", {"a", "b"})};
-  EXPECT_EQ(Read(one_node("TfIdfVectorizer", attributes)).run({texts({"b", "c", "b", "a"})})[0].to_doubles(),
+  EXPECT_EQ(ImportedStrings(string_node("TfIdfVectorizer", attributes))
+                .run({texts({"b", "c", "b", "a"})})[0]
+                .to_doubles(),
             (Numbers{1, 2}));
 }
 
 TEST(Strings, LeaveAsModelsOfOurOwn) {
-  const Read read(one_node("StringSplit", {TestModel::text_attribute("delimiter", "-")}));
+  const ImportedStrings read(string_node("StringSplit", {TestModel::text_attribute("delimiter", "-")}));
   const std::string model = export_onnx(read.imported.graph);
   NullObserver observer;
   const Graph again = import_onnx(as_bytes(model), {}, observer).graph;
@@ -139,12 +143,12 @@ TEST(Strings, LeaveAsModelsOfOurOwn) {
 }
 
 TEST(Strings, Errors) {
-  expect_says(import_error(one_node("Relu")), "one of its inputs is strings, which it cannot read");
-  expect_says(import_error(one_node("SequenceConstruct")), "there are no sequences of strings");
-  expect_says(import_error(one_node("RegexFullMatch", {TestModel::text_attribute("pattern", "(")})),
+  expect_says(import_error(string_node("Relu")), "one of its inputs is strings, which it cannot read");
+  expect_says(import_error(string_node("SequenceConstruct")), "there are no sequences of strings");
+  expect_says(import_error(string_node("RegexFullMatch", {TestModel::text_attribute("pattern", "(")})),
               "its pattern '(' is none of RE2's");
   expect_says(
-      import_error(one_node("StringNormalizer", {TestModel::text_attribute("case_change_action", "no")})),
+      import_error(string_node("StringNormalizer", {TestModel::text_attribute("case_change_action", "no")})),
       "case_change_action is 'no'");
   TestModel numbers(20);
   numbers.input("x", kFloat, {"n"}).node("StringSplit", {"x"}, {"y"}).output("y", kString);
@@ -154,10 +158,10 @@ TEST(Strings, Errors) {
   put_int(tensor, 1, 7);  // dims 1, 7
   few.input("x", kString, {"n"}).initializer(tensor).node("StringConcat", {"x", "w"}, {"y"});
   expect_says(import_error(few.output("y", kString)), "there are 1 strings for 1x7");
-  expect_says(import_error(one_node("LabelEncoder",
-                                    {TestModel::ints_attribute("keys_int64s", {1}),
-                                     TestModel::ints_attribute("values_int64s", {1})},
-                                    "ai.onnx.ml")),
+  expect_says(import_error(string_node("LabelEncoder",
+                                       {TestModel::ints_attribute("keys_int64s", {1}),
+                                        TestModel::ints_attribute("values_int64s", {1})},
+                                       "ai.onnx.ml")),
               "its input is strings, and its keys are numbers");
 }
 

@@ -12,6 +12,10 @@
 
 namespace lathe::onnx {
 
+// Element types in the numbers of TensorProto.
+constexpr int kFloat = 1, kUInt8 = 2, kInt8 = 3, kInt16 = 5, kInt32 = 6, kInt64 = 7, kString = 8, kBool = 9,
+              kUInt4 = 21;
+
 class TestModel {
  public:
   using Names = std::vector<std::string>;

@@ -77,7 +77,7 @@ RecipeTable read_recipe_table(const ModelProto& model, std::string_view name) {
 }
 
 // The field that the reader stands at, as it was.
-void copy_field(WireReader& r, std::string& out) {
+void copy_recipe_field(WireReader& r, std::string& out) {
   switch (r.type()) {
     case WireType::Varint:
       put_int(out, r.field(), r.int64());
@@ -149,7 +149,7 @@ int64_t lay_out_graph(std::span<const std::byte> graph, const RecipeTable& table
   while (r.next()) {
     std::string copy;
     if (r.field() != kGraphInitializer) {
-      copy_field(r, copy);
+      copy_recipe_field(r, copy);
     } else {
       const auto tensor = r.bytes();
       const std::string_view name = tensor_name(tensor);
@@ -178,7 +178,7 @@ Layout lay_out(const EmbeddedRecipe& recipe) {
       const std::string_view entry = r.string();
       if (entry.find(kRecipesKey) == std::string_view::npos) put_bytes(header, kModelMetadata, entry);
     } else {
-      copy_field(r, header);
+      copy_recipe_field(r, header);
     }
   }
   put_key(header, kModelGraph, WireType::Bytes);

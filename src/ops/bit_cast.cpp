@@ -32,10 +32,6 @@ std::vector<Tensor> evaluate_bit_cast(const BitCast& op, const EvaluateContext& 
   return results;
 }
 
-double no_flops(const Op&, const CostContext&) {
-  return 0;
-}
-
 }  // namespace
 
 std::vector<OpDef> bit_cast_ops() {

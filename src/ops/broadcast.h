@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "ir/shape.h"
+#include "ir/tensor.h"
 
 namespace lathe {
 
@@ -60,5 +61,19 @@ class BroadcastRuns {
   };
   std::vector<MergedDim> dims_;
 };
+
+// The values of a tensor that broadcasts, one for each element of `extents`.
+inline std::vector<double> spread(const Tensor& tensor, const Extents& extents) {
+  const std::vector<double> values = tensor.to_doubles();
+  const int64_t count = element_count(extents);
+  std::vector<double> result(static_cast<size_t>(count));
+  BroadcastRuns(tensor.extents(), extents)
+      .for_each(0, count, [&](int64_t offset, int64_t step, int64_t at, int64_t length) {
+        for (int64_t i = 0; i < length; ++i) {
+          result[static_cast<size_t>(at + i)] = values[static_cast<size_t>(offset + i * step)];
+        }
+      });
+  return result;
+}
 
 }  // namespace lathe

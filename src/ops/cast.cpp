@@ -12,7 +12,7 @@ namespace lathe {
 
 namespace {
 
-constexpr int64_t kPiece = 4096;
+constexpr int64_t kCastPiece = 4096;
 
 // Contents that survive the cast: integers keep their value (dims are small); bool only where "not zero" is
 // decided.
@@ -51,12 +51,12 @@ std::vector<Tensor> evaluate_cast(const Cast& op, const EvaluateContext& context
   // To 4 bits even floats keep their low bits, as ONNX's node tests have it; to other integers they saturate.
   const bool through_reals = is_float(x.dtype()) && (dtype_info(op.to).bits >= 8 || is_float(op.to));
   const bool from_unsigned = x.dtype() == DType::UInt64;
-  const int64_t total = x.size(), pieces = (total + kPiece - 1) / kPiece;
+  const int64_t total = x.size(), pieces = (total + kCastPiece - 1) / kCastPiece;
   context.parallel_for(pieces, 8, [&](int64_t first, int64_t last) {
-    std::vector<double> reals(kPiece);
-    std::vector<int64_t> integers(kPiece);
+    std::vector<double> reals(kCastPiece);
+    std::vector<int64_t> integers(kCastPiece);
     for (int64_t piece = first; piece < last; ++piece) {
-      const int64_t begin = piece * kPiece, count = std::min(kPiece, total - begin);
+      const int64_t begin = piece * kCastPiece, count = std::min(kCastPiece, total - begin);
       if (through_reals) {
         load_doubles(x, begin, count, reals.data());
         writer.store_doubles(begin, count, reals.data(), op.saturate);

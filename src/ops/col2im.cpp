@@ -93,10 +93,6 @@ std::vector<Tensor> evaluate_col2im(const Col2Im& op, const EvaluateContext& con
   return results;
 }
 
-double one_per_input(const Op&, const CostContext& context) {
-  return static_cast<double>(element_count(context.inputs[0]));
-}
-
 }  // namespace
 
 std::vector<OpDef> col2im_ops() {

@@ -12,10 +12,6 @@
 namespace lathe {
 namespace {
 
-double no_flops(const Op&, const CostContext&) {
-  return 0;
-}
-
 // Elements before and after the axis.
 int64_t outer_count(const Extents& extents, size_t axis) {
   return element_count(Extents(extents.begin(), extents.begin() + static_cast<ptrdiff_t>(axis)));

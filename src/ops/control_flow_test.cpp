@@ -5,6 +5,7 @@
 #include "ir/text.h"
 #include "ops/build.h"
 #include "ops/interpreter.h"
+#include "ops/op_test.h"
 
 namespace lathe {
 namespace {
@@ -15,13 +16,10 @@ Graph parsed(std::string_view text) {
   return graph;
 }
 
-Tensor floats(Extents extents, const std::vector<float>& values) {
-  return Tensor::from<float>(std::move(extents), values);
-}
 Tensor truth(bool value) {
   return Tensor::from_doubles(DType::Bool, {}, std::vector<double>{value ? 1.0 : 0.0});
 }
-std::vector<float> values_of(const Tensor& tensor) {
+std::vector<float> floats_of(const Tensor& tensor) {
   const auto data = tensor.data<float>();
   return {data.begin(), data.end()};
 }
@@ -81,9 +79,9 @@ constexpr std::string_view kGrowing = R"(graph "g" {
 
 TEST(If, RunsTheBranchThatTheConditionSelects) {
   const Graph graph = parsed(kChoice);
-  const std::vector<Tensor> yes = {truth(true), floats({3}, {1, -2, 3})}, no = {truth(false), yes[1]};
-  EXPECT_EQ(values_of(interpret(graph, yes)[0]), (std::vector<float>{-1, 2, -3}));
-  EXPECT_EQ(values_of(interpret(graph, no)[0]), (std::vector<float>{2, -4, 6}));
+  const std::vector<Tensor> yes = {truth(true), f32s({3}, {1, -2, 3})}, no = {truth(false), yes[1]};
+  EXPECT_EQ(floats_of(interpret(graph, yes)[0]), (std::vector<float>{-1, 2, -3}));
+  EXPECT_EQ(floats_of(interpret(graph, no)[0]), (std::vector<float>{2, -4, 6}));
 }
 
 TEST(If, KeepsItsBodiesInTheText) {
@@ -114,18 +112,18 @@ TEST(If, RefusesBranchesOfDifferentTypes) {
 
 TEST(Loop, CarriesValuesThatGrowAndStacksWhatItScans) {
   const Graph graph = parsed(kGrowing);
-  const std::vector<Tensor> inputs = {Tensor::scalar_i64(3), floats({2}, {7, 8}), floats({1}, {2})};
+  const std::vector<Tensor> inputs = {Tensor::scalar_i64(3), f32s({2}, {7, 8}), f32s({1}, {2})};
   const std::vector<Tensor> outputs = interpret(graph, inputs);
-  EXPECT_EQ(values_of(outputs[0]), (std::vector<float>{7, 8, 2, 2, 2}));
+  EXPECT_EQ(floats_of(outputs[0]), (std::vector<float>{7, 8, 2, 2, 2}));
   EXPECT_EQ(outputs[1].extents(), (Extents{3, 1}));
-  EXPECT_EQ(values_of(outputs[1]), (std::vector<float>{0, 2, 4}));
+  EXPECT_EQ(floats_of(outputs[1]), (std::vector<float>{0, 2, 4}));
 }
 
 TEST(Loop, WithoutAnIterationGivesWhatItWasGiven) {
   const Graph graph = parsed(kGrowing);
-  const std::vector<Tensor> inputs = {Tensor::scalar_i64(0), floats({2}, {7, 8}), floats({1}, {2})};
+  const std::vector<Tensor> inputs = {Tensor::scalar_i64(0), f32s({2}, {7, 8}), f32s({1}, {2})};
   const std::vector<Tensor> outputs = interpret(graph, inputs);
-  EXPECT_EQ(values_of(outputs[0]), (std::vector<float>{7, 8}));
+  EXPECT_EQ(floats_of(outputs[0]), (std::vector<float>{7, 8}));
   EXPECT_EQ(outputs[1].extents(), (Extents{0, 1}));
 }
 
@@ -168,10 +166,10 @@ TEST(Scan, ReadsBackwardsAlongAnAxis) {
   output %sums
 }
 )");
-  const std::vector<Tensor> inputs = {floats({2}, {0, 10}), floats({2, 3}, {1, 2, 3, 4, 5, 6})};
+  const std::vector<Tensor> inputs = {f32s({2}, {0, 10}), f32s({2, 3}, {1, 2, 3, 4, 5, 6})};
   const std::vector<Tensor> outputs = interpret(graph, inputs);
-  EXPECT_EQ(values_of(outputs[0]), (std::vector<float>{6, 25}));
-  EXPECT_EQ(values_of(outputs[1]), (std::vector<float>{3, 5, 6, 16, 21, 25}));
+  EXPECT_EQ(floats_of(outputs[0]), (std::vector<float>{6, 25}));
+  EXPECT_EQ(floats_of(outputs[1]), (std::vector<float>{3, 5, 6, 16, 21, 25}));
 }
 
 // Bodies in each other, each of which is an If without a captured value.

@@ -80,23 +80,19 @@ std::vector<ResultInfo> infer_conv(const Conv& op, const InferContext& context) 
 
 // --- transposed
 
-int64_t at(const Ints& list, size_t i, int64_t otherwise) {
-  return i < list.size() ? list[i] : otherwise;
-}
-
 // Extent before pads are cut off.
 Dim full_extent(const ConvTranspose& op, const Ints& kernel, size_t i, const Dim& input) {
-  const int64_t reach = (kernel[i] - 1) * at(op.dilations, i, 1) + 1;
-  return Dim(at(op.strides, i, 1)) * (input - Dim(1)) + Dim(at(op.output_padding, i, 0) + reach);
+  const int64_t reach = (kernel[i] - 1) * entry_or(op.dilations, i, 1) + 1;
+  return Dim(entry_or(op.strides, i, 1)) * (input - Dim(1)) + Dim(entry_or(op.output_padding, i, 0) + reach);
 }
 
 Dim transposed_output(const ConvTranspose& op, const Ints& kernel, size_t i, const Dim& input) {
   if (!op.output_shape.empty()) return Dim(op.output_shape[i]);
   if (op.auto_pad == AutoPad::SameUpper || op.auto_pad == AutoPad::SameLower) {
-    return input * Dim(at(op.strides, i, 1));
+    return input * Dim(entry_or(op.strides, i, 1));
   }
   const bool padded = op.auto_pad == AutoPad::NotSet;
-  const int64_t pads = padded ? at(op.pads_begin, i, 0) + at(op.pads_end, i, 0) : 0;
+  const int64_t pads = padded ? entry_or(op.pads_begin, i, 0) + entry_or(op.pads_end, i, 0) : 0;
   return full_extent(op, kernel, i, input) - Dim(pads);
 }
 
@@ -133,7 +129,7 @@ std::vector<WindowAxis> resolve_transposed(const ConvTranspose& op, const Ints& 
   std::vector<WindowAxis> axes;
   for (size_t i = 0; i < input.size(); ++i) {
     WindowAxis axis{input[i], transposed_output(op, kernel, i, Dim(input[i])).value(), kernel[i],
-                    at(op.strides, i, 1), at(op.dilations, i, 1)};
+                    entry_or(op.strides, i, 1), entry_or(op.dilations, i, 1)};
     const bool from_output =
         !op.output_shape.empty() || op.auto_pad == AutoPad::SameUpper || op.auto_pad == AutoPad::SameLower;
     if (from_output) {
@@ -141,7 +137,7 @@ std::vector<WindowAxis> resolve_transposed(const ConvTranspose& op, const Ints& 
       const int64_t half = total >> 1;  // downwards for negative totals too
       axis.pad_begin = op.auto_pad == AutoPad::SameUpper ? half : total - half;
     } else if (op.auto_pad == AutoPad::NotSet) {
-      axis.pad_begin = at(op.pads_begin, i, 0);
+      axis.pad_begin = entry_or(op.pads_begin, i, 0);
     }
     axes.push_back(axis);
   }

@@ -60,6 +60,7 @@ std::vector<ResultInfo> infer_running(const T&, const InferContext& context) {
     throw_input_error(std::string(kIsProduct<T> ? "products of " : "sums of ") +
                       std::string(dtype_name(x.dtype)) + " are not defined");
   }
+  expect_elements(context, 1, "the axis", 1);
   if (const auto axis = known_integers(context, 1, "the axis");
       axis && axis->size() == 1 && (*axis)[0].is_constant()) {
     normalize_axis((*axis)[0].value(), context.rank(0), T::kName);

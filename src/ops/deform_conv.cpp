@@ -16,7 +16,7 @@
 namespace lathe {
 namespace {
 
-enum Input : size_t { kX, kW, kOffset, kBias, kMask };
+enum DeformConvInput : size_t { kImages, kFilters, kOffsets, kFilterBias, kMasks };
 
 WindowSpec window_of(const DeformConv& op) {
   return {op.kernel, op.strides, op.dilations, op.pads_begin, op.pads_end};
@@ -34,20 +34,22 @@ void check_groups(const DeformConv& op, const Shape& x, const Shape& w) {
 }
 
 std::vector<ResultInfo> infer_deform_conv(const DeformConv& op, const InferContext& context) {
-  expect_rank(context, kX, "x", 4);
-  expect_rank(context, kW, "w", 4);
-  const Value& x = context.input(kX);
-  const Shape& w = context.input(kW).shape;
-  expect_real(context, kX, "x");
+  expect_rank(context, kImages, "x", 4);
+  expect_rank(context, kFilters, "w", 4);
+  const Value& x = context.input(kImages);
+  const Shape& w = context.input(kFilters).shape;
+  expect_real(context, kImages, "x");
   check_window(window_of(op), 2, "DeformConv");
   check_groups(op, x.shape, w);
   const Dim taps = Dim(op.kernel[0]) * op.kernel[1];
-  expect_shape(context, kW, "w", {w[0], floor_div(x.shape[1], Dim(op.groups)), op.kernel[0], op.kernel[1]});
+  expect_shape(context, kFilters, "w",
+               {w[0], floor_div(x.shape[1], Dim(op.groups)), op.kernel[0], op.kernel[1]});
   const Shape plane = window_output(window_of(op), {x.shape[2], x.shape[3]});
-  expect_shape(context, kOffset, "the offset", {x.shape[0], taps * op.offset_groups * 2, plane[0], plane[1]});
-  if (context.has(kBias)) expect_shape(context, kBias, "the bias", {w[0]});
-  if (context.has(kMask))
-    expect_shape(context, kMask, "the mask", {x.shape[0], taps * op.offset_groups, plane[0], plane[1]});
+  expect_shape(context, kOffsets, "the offset",
+               {x.shape[0], taps * op.offset_groups * 2, plane[0], plane[1]});
+  if (context.has(kFilterBias)) expect_shape(context, kFilterBias, "the bias", {w[0]});
+  if (context.has(kMasks))
+    expect_shape(context, kMasks, "the mask", {x.shape[0], taps * op.offset_groups, plane[0], plane[1]});
   return {{x.dtype, {x.shape[0], w[0], plane[0], plane[1]}}};
 }
 
@@ -65,12 +67,12 @@ double sample(const double* plane, int64_t height, int64_t width, double y, doub
   return sum;
 }
 
-struct Operands {
+struct DeformConvOperands {
   std::vector<double> x, w, offset, bias, mask;
 };
 
 // What each channel and tap of one result position reads, times the mask.
-void gather_taps(const DeformConv& op, const Operands& data, const Extents& x, const Extents& y,
+void gather_taps(const DeformConv& op, const DeformConvOperands& data, const Extents& x, const Extents& y,
                  const std::vector<WindowAxis>& axes, int64_t position, std::vector<double>& values) {
   const int64_t area = y[2] * y[3], taps = op.kernel[0] * op.kernel[1];
   const int64_t item = position / area, at = position % area, plane = x[2] * x[3];
@@ -94,12 +96,13 @@ void gather_taps(const DeformConv& op, const Operands& data, const Extents& x, c
 
 std::vector<Tensor> evaluate_deform_conv(const DeformConv& op, const EvaluateContext& context) {
   std::vector<Tensor> results = allocate_results(op, context, infer_deform_conv);
-  const Extents &x = context.input(kX).extents(), &y = results[0].extents();
+  const Extents &x = context.input(kImages).extents(), &y = results[0].extents();
   if (results[0].size() == 0) return results;
   const auto read = [&](size_t i) {
     return context.has(i) ? context.input(i).to_doubles() : std::vector<double>();
   };
-  const Operands data{read(kX), read(kW), read(kOffset), read(kBias), read(kMask)};
+  const DeformConvOperands data{read(kImages), read(kFilters), read(kOffsets), read(kFilterBias),
+                                read(kMasks)};
   const std::vector<WindowAxis> axes = resolve_window(window_of(op), {x[2], x[3]});
   const int64_t area = y[2] * y[3], row = x[1] / op.groups * op.kernel[0] * op.kernel[1];
   std::vector<double> out(static_cast<size_t>(results[0].size()));
@@ -120,7 +123,7 @@ std::vector<Tensor> evaluate_deform_conv(const DeformConv& op, const EvaluateCon
 }
 
 double deform_conv_flops(const Op&, const CostContext& context) {
-  const Extents& w = context.inputs[kW];
+  const Extents& w = context.inputs[kFilters];
   const double terms = static_cast<double>(w[1] * w[2] * w[3]);
   return 2 * terms * static_cast<double>(element_count(context.outputs[0]));
 }

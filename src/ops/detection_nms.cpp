@@ -12,7 +12,7 @@
 namespace lathe {
 namespace {
 
-struct Box {
+struct DetectionBox {
   double x1, y1, x2, y2;
 };
 
@@ -21,11 +21,11 @@ struct Candidate {
   int64_t box, label;
 };
 
-double overlap(const Box& a, const Box& b, double pixel) {  // intersection over union
+double overlap(const DetectionBox& a, const DetectionBox& b, double pixel) {  // intersection over union
   const double width = std::min(a.x2, b.x2) - std::max(a.x1, b.x1) + pixel;
   const double height = std::min(a.y2, b.y2) - std::max(a.y1, b.y1) + pixel;
   if (!(width > 0) || !(height > 0)) return 0;
-  const auto area = [&](const Box& c) { return (c.x2 - c.x1 + pixel) * (c.y2 - c.y1 + pixel); };
+  const auto area = [&](const DetectionBox& c) { return (c.x2 - c.x1 + pixel) * (c.y2 - c.y1 + pixel); };
   const double both = area(a) + area(b) - width * height;
   return both > 0 ? width * height / both : 0;
 }
@@ -56,7 +56,7 @@ struct Item {
   std::span<const double> boxes, scores;  // of this item
   int64_t count, classes, boxes_per_anchor;
 
-  Box box(const Candidate& c) const {
+  DetectionBox box(const Candidate& c) const {
     const int64_t which = c.box * boxes_per_anchor + (boxes_per_anchor > 1 ? c.label : 0);
     const double* b = boxes.data() + which * 4;
     return {b[0], b[1], b[2], b[3]};
@@ -121,7 +121,7 @@ std::vector<Tensor> evaluate_detections(const DetectionNms& op, const EvaluateCo
       counts[static_cast<size_t>(b)] = static_cast<int32_t>(found.size());
       for (size_t i = 0; i < found.size(); ++i) {
         const size_t at = static_cast<size_t>(b * op.keep) + i;
-        const Box box = item.box(found[i]);
+        const DetectionBox box = item.box(found[i]);
         const double corners[] = {box.x1, box.y1, box.x2, box.y2};
         for (size_t k = 0; k < 4; ++k)
           out_boxes[at * 4 + k] = op.clip ? std::clamp(corners[k], 0.0, 1.0) : corners[k];

@@ -14,10 +14,6 @@
 namespace lathe {
 namespace {
 
-double no_flops(const Op&, const CostContext&) {
-  return 0;
-}
-
 // --- Expand
 std::vector<Tensor> evaluate_expand(const Expand& op, const EvaluateContext& context) {
   return move_elements(context, [&](const EvaluateContext& c) -> std::vector<Tensor> {

@@ -37,5 +37,19 @@ TEST(KnownIntegers, NumbersOfAnotherTypeAreRefused) {
   refused(STFT{}, {typed(DType::Float32, {1, 8, 1}), ints, absent, one}, "the frame length");
 }
 
+// Checked again when shapes are known: what a run finds may be no element at all, which nothing may read.
+TEST(ExpectElements, OneNumberIsOneNumber) {
+  const Value x = typed(DType::Float32, {1, 4, 6}), none = typed(DType::Int64, {2, 0});
+  const auto refused = [](const Op& op, const std::vector<Value>& values, const std::string& what) {
+    expect_says(input_error([&] { infer_values(op, values); }), what + " must have 1 element");
+  };
+  refused(TopK{}, {x, none}, "k");
+  refused(CumSum{}, {x, none}, "the axis");
+  refused(Pad{}, {x, known(i64s({0, 0, 0, 0, 0, 0})), typed(DType::Float32, {0})}, "the value");
+  refused(Range{}, {none, none, none}, "start, limit and delta");
+  refused(NonMaxSuppression{}, {typed(DType::Float32, {1, 3, 4}), typed(DType::Float32, {1, 2, 3}), none},
+          "a limit");
+}
+
 }  // namespace
 }  // namespace lathe

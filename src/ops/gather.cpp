@@ -13,10 +13,6 @@
 namespace lathe {
 namespace {
 
-double no_flops(const Op&, const CostContext&) {
-  return 0;
-}
-
 Extents joined(std::initializer_list<std::pair<const Extents*, std::pair<size_t, size_t>>> parts) {
   Extents all;
   for (const auto& [extents, range] : parts) {

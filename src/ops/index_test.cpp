@@ -9,8 +9,6 @@
 namespace lathe {
 namespace {
 
-const Dim kBatch = Dim::symbol("batch"), kSeq = Dim::symbol("seq");
-
 TEST(ClampSlice, FollowsTheSpecification) {
   for (int64_t dim = 0; dim <= 4; ++dim) {
     for (int64_t start = -6; start <= 6; ++start) {

@@ -15,7 +15,7 @@
 namespace lathe {
 namespace {
 
-enum Input : size_t { kQ, kK, kV, kPast, kDecay, kBeta };
+enum LinearAttentionInput : size_t { kQ, kK, kV, kPast, kDecay, kBeta };
 
 bool is_gated(LinearAttentionRule rule) {
   return rule == LinearAttentionRule::Gated || rule == LinearAttentionRule::GatedDelta;
@@ -68,9 +68,9 @@ struct Sizes {
 };
 
 // One state, K x V.
-using State = std::vector<double>;
+using KeyValueState = std::vector<double>;
 
-void decay_state(State& state, const double* decay, bool per_key, const Sizes& sizes) {
+void decay_state(KeyValueState& state, const double* decay, bool per_key, const Sizes& sizes) {
   for (int64_t i = 0; i < sizes.key; ++i) {
     const double factor = std::exp(decay[per_key ? i : 0]);
     for (int64_t j = 0; j < sizes.value; ++j) state[static_cast<size_t>(i * sizes.value + j)] *= factor;
@@ -78,20 +78,20 @@ void decay_state(State& state, const double* decay, bool per_key, const Sizes& s
 }
 
 // out += state^T v
-void read_state(const State& state, const double* v, const Sizes& sizes, double scale, double* out) {
+void read_state(const KeyValueState& state, const double* v, const Sizes& sizes, double scale, double* out) {
   for (int64_t i = 0; i < sizes.key; ++i)
     for (int64_t j = 0; j < sizes.value; ++j)
       out[j] += scale * v[i] * state[static_cast<size_t>(i * sizes.value + j)];
 }
 
-struct Operands {
+struct LinearAttentionOperands {
   std::vector<double> q, k, v, decay, beta;
   int64_t decay_width = 0, beta_width = 0;
 };
 
 // All steps of one head of keys and the heads of queries that read it.
-void run_head(const LinearAttention& op, const Operands& data, const Sizes& sizes, int64_t batch,
-              int64_t head, State& state, double* y) {
+void run_head(const LinearAttention& op, const LinearAttentionOperands& data, const Sizes& sizes,
+              int64_t batch, int64_t head, KeyValueState& state, double* y) {
   const int64_t shared = op.q_heads / op.kv_heads, kv = op.kv_heads;
   for (int64_t t = 0; t < sizes.steps; ++t) {
     const int64_t row = batch * sizes.steps + t;
@@ -124,7 +124,8 @@ std::vector<Tensor> evaluate_linear_attention(const LinearAttention& op, const E
     return context.has(i) ? context.input(i).to_doubles() : std::vector<double>();
   };
   const auto width = [&](size_t i) { return context.has(i) ? context.input(i).extents()[2] : 0; };
-  const Operands data{read(kQ), read(kK), read(kV), read(kDecay), read(kBeta), width(kDecay), width(kBeta)};
+  const LinearAttentionOperands data{read(kQ),    read(kK),      read(kV),    read(kDecay),
+                                     read(kBeta), width(kDecay), width(kBeta)};
   const Extents& states = results[1].extents();
   const Sizes sizes{context.input(kQ).extents()[1], states[2], states[3]};
   const int64_t each = sizes.key * sizes.value;
@@ -132,7 +133,7 @@ std::vector<Tensor> evaluate_linear_attention(const LinearAttention& op, const E
   all.resize(static_cast<size_t>(results[1].size()));
   context.parallel_for(states[0] * states[1], 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      State state(all.begin() + i * each, all.begin() + (i + 1) * each);
+      KeyValueState state(all.begin() + i * each, all.begin() + (i + 1) * each);
       run_head(op, data, sizes, i / op.kv_heads, i % op.kv_heads, state, y.data());
       std::copy(state.begin(), state.end(), all.begin() + i * each);
     }

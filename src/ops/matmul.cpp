@@ -67,20 +67,20 @@ std::vector<int64_t> batch_indices(const Extents& operand, const Extents& result
 }
 
 // Where an operand's matrices lie, and its strides as seen after the transposition.
-struct Layout {
+struct MatrixLayout {
   std::vector<int64_t> batch;  // first element of the matrix for each result matrix
   int64_t row_stride, column_stride;
 };
 
-Layout layout_of(const Matrix<Extents>& matrix, const Extents& batch, bool transpose) {
-  Layout layout{batch_indices(matrix.batch, batch), matrix.columns, 1};
+MatrixLayout layout_of(const Matrix<Extents>& matrix, const Extents& batch, bool transpose) {
+  MatrixLayout layout{batch_indices(matrix.batch, batch), matrix.columns, 1};
   if (transpose && !matrix.was_vector) layout = {std::move(layout.batch), 1, matrix.rows};
   for (int64_t& index : layout.batch) index *= matrix.rows * matrix.columns;
   return layout;
 }
 
 template <class Real>
-void multiply_reals(const GemmSize& size, const Layout& left, const Layout& right, const Real* a,
+void multiply_reals(const GemmSize& size, const MatrixLayout& left, const MatrixLayout& right, const Real* a,
                     const Real* b, const ElementWriter& writer, const EvaluateContext& context) {
   const auto pack_a = [&](int64_t batch, int64_t row, int64_t rows, int64_t k, int64_t depth, double* out) {
     const Real* from =
@@ -116,8 +116,9 @@ void multiply_reals(const GemmSize& size, const Layout& left, const Layout& righ
   blocked_gemm(context, size, pack_a, pack_b, store);
 }
 
-void multiply_integers(const GemmSize& size, const Layout& left, const Layout& right, const Tensor& a_tensor,
-                       const Tensor& b_tensor, const ElementWriter& writer, const EvaluateContext& context) {
+void multiply_integers(const GemmSize& size, const MatrixLayout& left, const MatrixLayout& right,
+                       const Tensor& a_tensor, const Tensor& b_tensor, const ElementWriter& writer,
+                       const EvaluateContext& context) {
   std::vector<int64_t> a(static_cast<size_t>(a_tensor.size())), b(static_cast<size_t>(b_tensor.size()));
   load_int64s(a_tensor, 0, a_tensor.size(), a.data());
   load_int64s(b_tensor, 0, b_tensor.size(), b.data());
@@ -149,8 +150,8 @@ std::vector<Tensor> evaluate_matmul(const MatMul& op, const EvaluateContext& con
     throw_input_error("inner dims differ: " + to_string(a.extents()) + " and " + to_string(b.extents()));
   }
   const Extents batch = broadcast(left.batch, right.batch);
-  const Layout left_layout = layout_of(left, batch, op.transpose_a);
-  const Layout right_layout = layout_of(right, batch, op.transpose_b);
+  const MatrixLayout left_layout = layout_of(left, batch, op.transpose_a);
+  const MatrixLayout right_layout = layout_of(right, batch, op.transpose_b);
   Tensor result = allocate_result(a.dtype(), result_dims(left, right));
   const ElementWriter writer(result);
   GemmSize size{element_count(batch), left.rows, right.columns, left.columns};

@@ -16,8 +16,6 @@
 namespace lathe {
 namespace {
 
-constexpr int64_t kMaxContents = 1024;
-
 struct CopyLoop {
   int64_t extent, stride;
 };

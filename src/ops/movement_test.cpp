@@ -8,8 +8,6 @@
 namespace lathe {
 namespace {
 
-const Dim kBatch = Dim::symbol("batch"), kSeq = Dim::symbol("seq");
-
 // Every type that ONNX moves, by value.
 TEST(Movement, AnyElementType) {
   for (const DTypeInfo& info : all_dtypes()) {

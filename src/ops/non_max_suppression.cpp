@@ -119,6 +119,8 @@ std::vector<ResultInfo> infer_nms(const NonMaxSuppression&, const InferContext& 
     throw_input_error("boxes must have shape (batch, boxes, 4) and scores (batch, classes, boxes)");
   }
   if (!is_float(boxes.dtype) || !is_float(scores.dtype)) throw_input_error("boxes and scores must be floats");
+  for (size_t i = 2; i < 5; ++i)
+    if (context.has(i)) expect_elements(context, i, "a limit", 1);
   // Without a limit nothing is selected; a constant one bounds the result.
   Dim per_class = scores.shape[2];
   if (!context.has(2)) {

@@ -35,10 +35,6 @@ std::vector<ResultInfo> infer_nonzero(const NonZero&, const InferContext& contex
   return {{DType::Int64, {Dim(context.rank(0)), count}}};
 }
 
-double one_per_input(const Op&, const CostContext& context) {
-  return static_cast<double>(element_count(context.inputs[0]));
-}
-
 }  // namespace
 
 std::vector<OpDef> nonzero_ops() {

@@ -49,20 +49,6 @@ std::vector<ResultInfo> infer_layer_norm(const LayerNorm& op, const InferContext
   return {{x.dtype, x.shape}, {DType::Float32, statistics}, {DType::Float32, statistics}};
 }
 
-// Scale or bias for every element of a line of `extents`.
-std::vector<double> spread(const Tensor& tensor, const Extents& extents) {
-  const std::vector<double> values = tensor.to_doubles();
-  const int64_t count = element_count(extents);
-  std::vector<double> result(static_cast<size_t>(count));
-  BroadcastRuns(tensor.extents(), extents)
-      .for_each(0, count, [&](int64_t offset, int64_t step, int64_t at, int64_t length) {
-        for (int64_t i = 0; i < length; ++i) {
-          result[static_cast<size_t>(at + i)] = values[static_cast<size_t>(offset + i * step)];
-        }
-      });
-  return result;
-}
-
 std::vector<Tensor> evaluate_layer_norm(const LayerNorm& op, const EvaluateContext& context) {
   const Tensor& x = context.input(0);
   const auto axis = normalize_axis(op.axis, x.rank(), "the axis of LayerNorm");

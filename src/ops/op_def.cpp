@@ -12,9 +12,6 @@ namespace lathe {
 
 namespace {
 
-// Shape computations stay far below this; data that happens to be integer does not become dims.
-constexpr int64_t kMaxContents = 1024;
-
 std::string describe_inputs(const InferContext& context) {
   std::string text;
   for (const Value* value : context.inputs) {
@@ -162,6 +159,14 @@ std::vector<Tensor> evaluate_node(const Node& node, const EvaluateContext& conte
     error.add_context("evaluating node '" + node.name + "' (" + std::string(op_display_name(node.op)) + ")");
     throw;
   }
+}
+
+double no_flops(const Op&, const CostContext&) {
+  return 0;
+}
+
+double one_per_input(const Op&, const CostContext& context) {
+  return static_cast<double>(element_count(context.inputs[0]));
 }
 
 double node_flops(const Node& node, const CostContext& context) {

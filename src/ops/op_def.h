@@ -66,10 +66,18 @@ struct EvaluateContext {
   void parallel_for(int64_t total, int64_t grain, const std::function<void(int64_t, int64_t)>& body) const;
 };
 
+// Contents of more elements are not followed: shape computations stay far below this; data that happens to
+// be integer does not become dims.
+constexpr int64_t kMaxContents = 1024;
+
 // Operations of one run of a layer at concrete extents: multiply and add count as two.
 struct CostContext {
   std::span<const Extents> inputs, outputs;
 };
+
+// Costs that several operators have: movements compute nothing.
+double no_flops(const Op& op, const CostContext& context);
+double one_per_input(const Op& op, const CostContext& context);
 
 struct OpDef {
   std::string_view name;  // Op's kName

@@ -74,7 +74,13 @@ inline Tensor f32s(Extents extents, const std::vector<float>& values) {
   return Tensor::from<float>(extents, values);
 }
 
+inline Tensor f32s(const std::vector<float>& values) {
+  return f32s({static_cast<int64_t>(values.size())}, values);
+}
+
 using Numbers = std::vector<double>;
+
+inline const Dim kBatch = Dim::symbol("batch"), kSeq = Dim::symbol("seq");
 
 // The message of the Input error that `action` throws; a failure when it throws none.
 template <class F>

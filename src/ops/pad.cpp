@@ -18,10 +18,6 @@ namespace {
 
 constexpr int64_t kPadValue = -1;
 
-double no_flops(const Op&, const CostContext&) {
-  return 0;
-}
-
 int64_t floor_mod(int64_t a, int64_t b) {
   return ((a % b) + b) % b;
 }
@@ -183,6 +179,7 @@ std::vector<Tensor> evaluate_pad(const Pad& op, const EvaluateContext& context) 
 std::vector<ResultInfo> infer_pad(const Pad& op, const InferContext& context) {
   const Value& x = context.input(0);
   const int64_t rank = context.rank(0);
+  if (context.has(2)) expect_elements(context, 2, "the value", 1);
   const auto given = op.pads ? op.pads : known_integers(context, 1, "the pads");
   const auto axes = known_integers(context, 3, "the axes");
   if (!given || (context.has(3) && (!axes || !is_static(*axes)))) {

@@ -101,7 +101,7 @@ std::string_view kind_name(Takes kind) {
 
 // --- evaluation of one piece
 
-constexpr int64_t kPiece = 1024;
+constexpr int64_t kPointwisePiece = 1024;
 
 // A piece of an operand or of a step's result; `reals` for float types, else `integers`.
 struct Slot {
@@ -111,16 +111,16 @@ struct Slot {
 
   explicit Slot(DType type) : dtype(type) {
     if (is_float(type))
-      reals.resize(kPiece);
+      reals.resize(kPointwisePiece);
     else
-      integers.resize(kPiece);
+      integers.resize(kPointwisePiece);
   }
   bool real() const { return !reals.empty(); }
 };
 
 const double* as_reals(const Slot& slot, int64_t count, std::vector<double>& scratch) {
   if (slot.real()) return slot.reals.data();
-  scratch.resize(kPiece);
+  scratch.resize(kPointwisePiece);
   for (int64_t i = 0; i < count; ++i) {
     scratch[i] = slot.dtype == DType::UInt64 ? static_cast<double>(static_cast<uint64_t>(slot.integers[i]))
                                              : static_cast<double>(slot.integers[i]);
@@ -358,12 +358,12 @@ Tensor evaluate_program(const PointwiseProgram& program, std::span<const Tensor>
   Tensor result = allocate_result(output_dtype, extents);
   const ElementWriter writer(result);
   const int64_t total = result.size();
-  const int64_t pieces = (total + kPiece - 1) / kPiece;
+  const int64_t pieces = (total + kPointwisePiece - 1) / kPointwisePiece;
   context.parallel_for(pieces, 16, [&](int64_t first, int64_t last) {
     std::vector<Slot> slots;
     for (DType type : types) slots.emplace_back(type);
     for (int64_t piece = first; piece < last; ++piece) {
-      const int64_t begin = piece * kPiece, count = std::min(kPiece, total - begin);
+      const int64_t begin = piece * kPointwisePiece, count = std::min(kPointwisePiece, total - begin);
       for (size_t i = 0; i < inputs.size(); ++i) load_piece(inputs[i], runs[i], begin, count, slots[i]);
       for (size_t i = 0; i < program.steps.size(); ++i) {
         run_step(program.steps[i], slots, count, slots[inputs.size() + i]);

@@ -6,6 +6,7 @@
 
 #include "ops/contents.h"
 #include "ops/evaluate_op.h"
+#include "ops/op_test.h"
 #include "ops/scalar.h"
 
 namespace lathe {
@@ -13,15 +14,12 @@ namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-Tensor floats(const std::vector<float>& values) {
-  return Tensor::from<float>({static_cast<int64_t>(values.size())}, values);
-}
 template <class T>
 Tensor vector_of(const std::vector<T>& values) {
   return Tensor::from<T>({static_cast<int64_t>(values.size())}, values);
 }
 Tensor unary(PointwiseCode code, const std::vector<float>& x, float alpha = 0, float beta = 0) {
-  return evaluate_op(Pointwise{code, alpha, beta}, {floats(x)})[0];
+  return evaluate_op(Pointwise{code, alpha, beta}, {f32s(x)})[0];
 }
 
 TEST(Pointwise, BroadcastsLikeNumpy) {
@@ -65,7 +63,7 @@ TEST(Pointwise, NaNPassesThroughSelections) {
     EXPECT_TRUE(std::isnan(unary(code, {kNaN}, 0, 1).data<float>()[0])) << enum_name(code);
   }
   for (PointwiseCode code : {PointwiseCode::Min, PointwiseCode::Max}) {
-    const Tensor r = evaluate_op(Pointwise{code}, {floats({kNaN, 1}), floats({1, kNaN})})[0];
+    const Tensor r = evaluate_op(Pointwise{code}, {f32s({kNaN, 1}), f32s({1, kNaN})})[0];
     EXPECT_TRUE(std::isnan(r.data<float>()[0]) && std::isnan(r.data<float>()[1])) << enum_name(code);
   }
 }
@@ -93,20 +91,19 @@ TEST(Pointwise, UnsignedSixtyFourBitValuesStayUnsigned) {
 }
 
 TEST(Pointwise, PowTakesAnotherExponentType) {
-  const Tensor r =
-      evaluate_op(Pointwise{PointwiseCode::Pow}, {vector_of<int64_t>({2, 3}), floats({3, 2})})[0];
+  const Tensor r = evaluate_op(Pointwise{PointwiseCode::Pow}, {vector_of<int64_t>({2, 3}), f32s({3, 2})})[0];
   EXPECT_EQ(r.dtype(), DType::Int64);
   EXPECT_EQ(r.to_int64s(), (std::vector<int64_t>{8, 9}));
-  expect_near(evaluate_op(Pointwise{PointwiseCode::Pow}, {floats({2, 3}), vector_of<int32_t>({-1, 2})})[0],
+  expect_near(evaluate_op(Pointwise{PointwiseCode::Pow}, {f32s({2, 3}), vector_of<int32_t>({-1, 2})})[0],
               {0.5, 9});
 }
 
 TEST(Pointwise, WhereAndComparisons) {
   const Tensor condition =
-      evaluate_op(Pointwise{PointwiseCode::Less}, {floats({1, 5, kNaN}), floats({3, 3, 3})})[0];
+      evaluate_op(Pointwise{PointwiseCode::Less}, {f32s({1, 5, kNaN}), f32s({3, 3, 3})})[0];
   EXPECT_EQ(condition.dtype(), DType::Bool);
   const Tensor r =
-      evaluate_op(Pointwise{PointwiseCode::Where}, {condition, floats({1, 2, 3}), Tensor::scalar_f32(9)})[0];
+      evaluate_op(Pointwise{PointwiseCode::Where}, {condition, f32s({1, 2, 3}), Tensor::scalar_f32(9)})[0];
   expect_near(r, {1, 9, 9});
 }
 
@@ -118,7 +115,7 @@ TEST(Pointwise, ClassifiesInfinity) {
 }
 
 TEST(Pointwise, RefusesWrongTypesByName) {
-  const Tensor i = vector_of<int64_t>({1}), f = floats({1});
+  const Tensor i = vector_of<int64_t>({1}), f = f32s({1});
   expect_input_error([&] { evaluate_op(Pointwise{PointwiseCode::Exp}, {i}); },
                      "Exp takes floating point, not int64");
   expect_input_error(
@@ -139,12 +136,12 @@ TEST(Pointwise, RefusesWrongTypesByName) {
 TEST(PointwiseChain, RoundsToFloatBetweenSteps) {
   // (2^24 + 1) + 1 in float32 is 2^24 twice over; in double it would be 2^24 + 2.
   const auto program = PointwiseProgram::parse("Add(0,1) Add(2,1)", 2);
-  expect_near(evaluate_op(PointwiseChain{program}, {floats({16777216}), floats({1})})[0], {16777216}, 0);
+  expect_near(evaluate_op(PointwiseChain{program}, {f32s({16777216}), f32s({1})})[0], {16777216}, 0);
 }
 
 TEST(PointwiseChain, MixesTypesThroughComparisons) {
   const auto program = PointwiseProgram::parse("Greater(0,1) Where(2,0,1) Relu(3)", 2);
-  expect_near(evaluate_op(PointwiseChain{program}, {floats({-3, 4}), floats({-2, 1})})[0], {0, 4});
+  expect_near(evaluate_op(PointwiseChain{program}, {f32s({-3, 4}), f32s({-2, 1})})[0], {0, 4});
 }
 
 TEST(Epilogue, EqualsTheNodesOnTheirOwn) {
@@ -153,7 +150,7 @@ TEST(Epilogue, EqualsTheNodesOnTheirOwn) {
   node.op = Pointwise{PointwiseCode::Add};
   node.inputs = {0, 1, 2};
   node.epilogue = PointwiseProgram::parse("Mul(0,1) Relu(2)", 2);
-  const std::vector<Tensor> inputs = {floats({1, -2}), floats({3, 1}), Tensor::scalar_f32(0.5f)};
+  const std::vector<Tensor> inputs = {f32s({1, -2}), f32s({3, 1}), Tensor::scalar_f32(0.5f)};
   expect_near(evaluate_node(node, EvaluateContext{.inputs = inputs}, DType::Float32)[0], {2, 0});
 }
 

@@ -6,18 +6,15 @@
 
 #include "ir/elements.h"
 #include "ops/evaluate_op.h"
+#include "ops/op_test.h"
 
 namespace lathe {
 namespace {
 
-Tensor floats(const std::vector<float>& values) {
-  return Tensor::from<float>({static_cast<int64_t>(values.size())}, values);
-}
-
 TEST(Cast, FloatsToIntegersTruncate) {
-  EXPECT_EQ(evaluate_op(Cast{DType::Int32}, {floats({-1.9f, 1.9f, 1e30f})})[0].to_int64s(),
+  EXPECT_EQ(evaluate_op(Cast{DType::Int32}, {f32s({-1.9f, 1.9f, 1e30f})})[0].to_int64s(),
             (std::vector<int64_t>{-1, 1, std::numeric_limits<int32_t>::max()}));
-  EXPECT_EQ(evaluate_op(Cast{DType::Bool}, {floats({0, -0.0f, 0.5f})})[0].to_int64s(),
+  EXPECT_EQ(evaluate_op(Cast{DType::Bool}, {f32s({0, -0.0f, 0.5f})})[0].to_int64s(),
             (std::vector<int64_t>{0, 0, 1}));
 }
 
@@ -29,11 +26,10 @@ TEST(Cast, IntegersKeepTheirLowBits) {
 }
 
 TEST(Cast, SmallFloatsRoundAndSaturate) {
-  expect_near(evaluate_op(Cast{DType::BFloat16}, {floats({1.00390625f, 3.0e38f})})[0], {1.0, 3.00405e38},
-              1e35);
-  expect_near(evaluate_op(Cast{DType::Float8E4M3FN}, {floats({1000})})[0], {448});
+  expect_near(evaluate_op(Cast{DType::BFloat16}, {f32s({1.00390625f, 3.0e38f})})[0], {1.0, 3.00405e38}, 1e35);
+  expect_near(evaluate_op(Cast{DType::Float8E4M3FN}, {f32s({1000})})[0], {448});
   Cast open{DType::Float8E5M2, false};
-  EXPECT_TRUE(std::isinf(evaluate_op(open, {floats({1e6f})})[0].to_doubles()[0]));
+  EXPECT_TRUE(std::isinf(evaluate_op(open, {f32s({1e6f})})[0].to_doubles()[0]));
 }
 
 TEST(Cast, PackedInt4RoundTrips) {
@@ -81,14 +77,14 @@ TEST(Elements, EveryTypeReadsWhatItWrote) {
 TEST(QuantizeLinear, RoundsHalfToEvenAndSaturates) {
   const Tensor zero = Tensor::from<uint8_t>({}, {10});
   const Tensor y =
-      evaluate_op(QuantizeLinear{}, {floats({-100, 1, 3, 5, 1000}), Tensor::scalar_f32(2), zero})[0];
+      evaluate_op(QuantizeLinear{}, {f32s({-100, 1, 3, 5, 1000}), Tensor::scalar_f32(2), zero})[0];
   EXPECT_EQ(y.to_int64s(), (std::vector<int64_t>{0, 10, 12, 12, 255}));  // 0.5 -> 0, 1.5 -> 2, 2.5 -> 2
 }
 
 TEST(QuantizeLinear, PerAxisAndBlocks) {
   const Tensor x = ramp({2, 4});
   QuantizeLinear op{0, 0, DType::Int8};
-  EXPECT_EQ(evaluate_op(op, {x, floats({1, 2})})[0].to_int64s(),
+  EXPECT_EQ(evaluate_op(op, {x, f32s({1, 2})})[0].to_int64s(),
             (std::vector<int64_t>{0, 1, 2, 3, 2, 2, 3, 4}));
   op = {1, 3, DType::Int8};
   const Tensor scale = Tensor::from<float>({2, 2}, {1, 3, 2, 7});
@@ -97,7 +93,7 @@ TEST(QuantizeLinear, PerAxisAndBlocks) {
 
 TEST(DequantizeLinear, UndoesQuantization) {
   const Tensor x = Tensor::from<int8_t>({2, 2}, {-128, 0, 127, 5}), zero = Tensor::from<int8_t>({2}, {0, 5});
-  expect_near(evaluate_op(DequantizeLinear{1, 0, DType::Float32}, {x, floats({0.5f, 2}), zero})[0],
+  expect_near(evaluate_op(DequantizeLinear{1, 0, DType::Float32}, {x, f32s({0.5f, 2}), zero})[0],
               {-64, -10, 63.5, 0});
   const Tensor half = evaluate_op(DequantizeLinear{1, 0, DType::Float16}, {x, Tensor::scalar_f32(1)})[0];
   expect_near(half, {-128, 0, 127, 5});
@@ -107,12 +103,12 @@ TEST(Quantization, ErrorsGiveTheExpectedShape) {
   const Tensor x = ramp({2, 4});
   expect_input_error(
       [&] {
-        evaluate_op(QuantizeLinear{1}, {x, floats({1, 2})});
+        evaluate_op(QuantizeLinear{1}, {x, f32s({1, 2})});
       },
       "the scale has shape [2], expected 4 elements");
-  expect_input_error([&] { evaluate_op(QuantizeLinear{1, 2}, {x, floats({1})}); }, "expected the same rank");
+  expect_input_error([&] { evaluate_op(QuantizeLinear{1, 2}, {x, f32s({1})}); }, "expected the same rank");
   expect_input_error([&] { evaluate_op(QuantizeLinear{1, 2}, {x, ramp({2, 3})}); }, "expected 2 in dim 1");
-  expect_input_error([&] { evaluate_op(QuantizeLinear{1, -1}, {x, floats({1})}); }, "block_size is -1");
+  expect_input_error([&] { evaluate_op(QuantizeLinear{1, -1}, {x, f32s({1})}); }, "block_size is -1");
   expect_input_error(
       [&] {
         evaluate_op(QuantizeLinear{}, {x, Tensor::from<int32_t>({}, {1})});

@@ -14,7 +14,7 @@
 namespace lathe {
 namespace {
 
-enum Input : size_t { kX, kW, kR, kBias, kLengths, kInitialH, kInitialC, kPeepholes };
+enum RecurrentInput : size_t { kX, kW, kR, kBias, kLengths, kInitialH, kInitialC, kPeepholes };
 
 template <class T>
 constexpr int64_t kGates = 1;

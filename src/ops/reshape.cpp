@@ -55,10 +55,6 @@ std::vector<ResultInfo> infer_reshape(const ReshapeOp& op, const InferContext& c
   return {result};
 }
 
-double no_flops(const Op&, const CostContext&) {
-  return 0;
-}
-
 }  // namespace
 
 std::vector<OpDef> reshape_ops() {

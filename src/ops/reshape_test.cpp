@@ -5,8 +5,6 @@
 namespace lathe {
 namespace {
 
-const Dim kBatch = Dim::symbol("batch"), kSeq = Dim::symbol("seq");
-
 TEST(ResolveReshape, CopiesAndInfers) {
   EXPECT_EQ(resolve_reshape({2, 3, 4}, {0, -1}, false), (Shape{2, 12}));
   EXPECT_EQ(resolve_reshape({2, 3, 4}, {24}, false), (Shape{24}));

@@ -76,10 +76,6 @@ std::vector<ResultInfo> infer_reverse_sequence(const ReverseSequence& op, const 
   return {{x.dtype, x.shape}};
 }
 
-double no_flops(const Op&, const CostContext&) {
-  return 0;
-}
-
 }  // namespace
 
 std::vector<OpDef> reverse_sequence_ops() {

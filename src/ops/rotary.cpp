@@ -55,19 +55,6 @@ std::vector<ResultInfo> infer_rotary(const Rotary&, const InferContext& context)
   return results;
 }
 
-// A value per element of x, less the elements behind the width that turns.
-std::vector<double> spread(const Tensor& angles, const Extents& turned) {
-  const std::vector<double> values = angles.to_doubles();
-  std::vector<double> all(static_cast<size_t>(element_count(turned)));
-  BroadcastRuns(angles.extents(), turned)
-      .for_each(0, static_cast<int64_t>(all.size()),
-                [&](int64_t from, int64_t step, int64_t to, int64_t count) {
-                  for (int64_t i = 0; i < count; ++i)
-                    all[static_cast<size_t>(to + i)] = values[static_cast<size_t>(from + i * step)];
-                });
-  return all;
-}
-
 Tensor turn(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool interleaved) {
   Extents turned = x.extents();
   const auto row = static_cast<size_t>(turned.back()), width = static_cast<size_t>(cosines.extents().back());

@@ -9,8 +9,6 @@
 namespace lathe {
 namespace {
 
-const Dim kBatch = Dim::symbol("batch"), kSeq = Dim::symbol("seq");
-
 TEST(CumSumOp, AllFourWays) {
   const Tensor x = counting({4}), axis = Tensor::scalar_i64(0);
   const auto sums = [&](bool exclusive, bool reverse) {

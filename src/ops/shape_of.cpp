@@ -16,12 +16,6 @@
 namespace lathe {
 namespace {
 
-constexpr int64_t kMaxContents = 1024;
-
-double no_flops(const Op&, const CostContext&) {
-  return 0;
-}
-
 // --- ShapeTensor
 std::vector<Tensor> evaluate_shape_tensor(const ShapeTensor& op, const EvaluateContext& context) {
   const Extents values = context.extents(op.dims);
@@ -109,6 +103,7 @@ std::vector<Tensor> evaluate_range(const Range&, const EvaluateContext& context)
 std::vector<ResultInfo> infer_range(const Range&, const InferContext& context) {
   const Value &start = context.input(0), &limit = context.input(1), &delta = context.input(2);
   check_range_types(start.dtype, limit.dtype, delta.dtype);
+  for (size_t i = 0; i < 3; ++i) expect_elements(context, i, "start, limit and delta", 1);
   ResultInfo result{start.dtype, {Dim::data_dependent(context.dim_name("length"), kUnboundedUpper)}};
   if (start.is_constant() && limit.is_constant() && delta.is_constant()) {
     const int64_t count = range_count(start.constant, limit.constant, delta.constant);

@@ -13,10 +13,6 @@
 namespace lathe {
 namespace {
 
-double no_flops(const Op&, const CostContext&) {
-  return 0;
-}
-
 // The four tensor inputs, or what is known of them. Axes and steps have their defaults filled in.
 struct SliceArguments {
   Shape starts, ends;

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/evaluate_op.h"
+#include "ops/op_test.h"
 
 namespace lathe {
 namespace {
 
-Tensor tensor(Extents extents, const std::vector<float>& values) {
-  return Tensor::from<float>(std::move(extents), values);
-}
-
 // Two channels of two positions: means 2 and 4, the middle layer is relu(2 + 4/2 + 1) = 5, the gates 0.5 and
 // 0.
-const std::vector<Tensor> kInputs = {tensor({1, 2, 2}, {1, 3, 2, 6}), tensor({1, 2, 1}, {1, 0.5f}),
-                                     tensor({1}, {1}), tensor({2, 1, 1}, {0.1f, -0.2f}), tensor({2}, {0, 1})};
+const std::vector<Tensor> kInputs = {f32s({1, 2, 2}, {1, 3, 2, 6}), f32s({1, 2, 1}, {1, 0.5f}),
+                                     f32s({1}, {1}), f32s({2, 1, 1}, {0.1f, -0.2f}), f32s({2}, {0, 1})};
 const SqueezeExcite kOp{.squeeze = PointwiseProgram::parse("Relu(0)", 1),
                         .excite = PointwiseProgram::parse("HardSigmoid[1,0](0)", 1)};
 
@@ -27,7 +24,7 @@ TEST(SqueezeExcite, BiasesAndFunctionsMayBeAbsent) {
 
 TEST(SqueezeExcite, ImagesAreApart) {
   std::vector<Tensor> inputs = kInputs;
-  inputs[0] = tensor({2, 2, 2}, {1, 3, 2, 6, 0, 0, 0, 0});
+  inputs[0] = f32s({2, 2, 2}, {1, 3, 2, 6, 0, 0, 0, 0});
   expect_near(evaluate_op(kOp, inputs)[0], {0.5, 1.5, 0, 0, 0, 0, 0, 0});
 }
 
@@ -40,12 +37,12 @@ TEST(SqueezeExcite, SaysWhatIsWrong) {
   const auto expect = [](const SqueezeExcite& op, const std::vector<Value>& values, const std::string& part) {
     expect_input_error([&] { infer_op(op, values); }, part);
   };
-  expect(kOp, with(0, tensor({1, 2}, {1, 2})), "needs data (N, C, spatial...)");
-  expect(kOp, with(1, tensor({1, 3, 1}, {1, 2, 3})), "the first weights must be 1 x 2 with ones behind");
-  expect(kOp, with(3, tensor({2, 1, 2}, {1, 2, 3, 4})), "the second weights must be 2 x 1 with ones behind");
-  expect(kOp, with(1, tensor({}, {1})), "the first weights are a scalar");
-  expect(kOp, with(2, tensor({2}, {1, 2})), "input 2 must be a bias of 1 elements");
-  expect(kOp, with(4, tensor({1}, {1})), "input 4 must be a bias of 2 elements");
+  expect(kOp, with(0, f32s({1, 2}, {1, 2})), "needs data (N, C, spatial...)");
+  expect(kOp, with(1, f32s({1, 3, 1}, {1, 2, 3})), "the first weights must be 1 x 2 with ones behind");
+  expect(kOp, with(3, f32s({2, 1, 2}, {1, 2, 3, 4})), "the second weights must be 2 x 1 with ones behind");
+  expect(kOp, with(1, f32s({}, {1})), "the first weights are a scalar");
+  expect(kOp, with(2, f32s({2}, {1, 2})), "input 2 must be a bias of 1 elements");
+  expect(kOp, with(4, f32s({1}, {1})), "input 4 must be a bias of 2 elements");
   expect(kOp, with(0, Tensor::from<int64_t>({1, 2, 2}, std::vector<int64_t>{1, 2, 3, 4})),
          "takes floating point");
   expect(SqueezeExcite{.squeeze = PointwiseProgram::parse("Add(0,1)", 2)}, values_of(kInputs),

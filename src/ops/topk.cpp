@@ -98,6 +98,7 @@ std::vector<ResultInfo> infer_topk(const TopK& op, const InferContext& context) 
   if (x.dtype == DType::Bool || dtype_info(x.dtype).bits < 8) {
     throw_input_error("the order of " + std::string(dtype_name(x.dtype)) + " elements is not defined");
   }
+  expect_elements(context, 1, "k", 1);
   Shape shape = x.shape;
   const auto k = known_integers(context, 1, "k");
   shape[axis] = k && k->size() == 1 ? (*k)[0] : Dim::data_dependent(context.dim_name("k"), x.shape[axis]);

@@ -11,10 +11,6 @@
 namespace lathe {
 namespace {
 
-double no_flops(const Op&, const CostContext&) {
-  return 0;
-}
-
 // `values` in the order of `perm`.
 template <class V>
 V permuted(const V& values, const Ints& perm) {

@@ -15,10 +15,6 @@
 namespace lathe {
 namespace {
 
-double no_flops(const Op&, const CostContext&) {
-  return 0;
-}
-
 // --- Trilu
 std::vector<Tensor> trilu(const Trilu& op, int64_t k, const EvaluateContext& context) {
   const Tensor& x = context.input(0);

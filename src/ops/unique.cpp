@@ -17,7 +17,7 @@ namespace lathe {
 namespace {
 
 // x as (outer, slices, inner).
-struct Layout {
+struct SliceLayout {
   int64_t outer, slices, inner;
   int64_t length() const { return outer * inner; }  // elements of a slice
   int64_t place(int64_t slice, int64_t element) const {
@@ -42,9 +42,9 @@ std::vector<ResultInfo> infer_unique(const Unique& op, const InferContext& conte
   return {{x.dtype, shape}, {DType::Int64, {count}}, {DType::Int64, {slices}}, {DType::Int64, {count}}};
 }
 
-Layout layout_of(const Extents& extents, std::optional<size_t> axis) {
+SliceLayout layout_of(const Extents& extents, std::optional<size_t> axis) {
   if (!axis) return {1, element_count(extents), 1};
-  Layout layout{1, extents[*axis], 1};
+  SliceLayout layout{1, extents[*axis], 1};
   for (size_t d = 0; d < *axis; ++d) layout.outer *= extents[d];
   for (size_t d = *axis + 1; d < extents.size(); ++d) layout.inner *= extents[d];
   return layout;
@@ -52,7 +52,7 @@ Layout layout_of(const Extents& extents, std::optional<size_t> axis) {
 
 // -1, 0 or 1 as slice a is before, equal to or behind b.
 template <class Codec>
-int compare_slices(const std::byte* data, const Layout& layout, int64_t a, int64_t b) {
+int compare_slices(const std::byte* data, const SliceLayout& layout, int64_t a, int64_t b) {
   for (int64_t i = 0; i < layout.length(); ++i) {
     const auto x = Codec::get(data, layout.place(a, i)), y = Codec::get(data, layout.place(b, i));
     const bool x_is_nan = x != x, y_is_nan = y != y;
@@ -69,7 +69,7 @@ struct Groups {
   std::vector<int64_t> first, inverse, counts;
 };
 
-Groups find_groups(const Tensor& x, const Layout& layout) {
+Groups find_groups(const Tensor& x, const SliceLayout& layout) {
   std::vector<int64_t> order(static_cast<size_t>(layout.slices));
   std::iota(order.begin(), order.end(), 0);
   Groups groups;
@@ -115,14 +115,14 @@ Tensor int64_list(const std::vector<int64_t>& values) {
 std::vector<Tensor> find_unique(const Unique& op, const EvaluateContext& context) {
   const Tensor& x = context.input(0);
   const auto axis = axis_of(op, x.rank());
-  const Layout layout = layout_of(x.extents(), axis);
+  const SliceLayout layout = layout_of(x.extents(), axis);
   Groups groups = find_groups(x, layout);
   if (!op.sorted) groups = in_order_of_appearance(groups);
   const auto count = static_cast<int64_t>(groups.first.size());
   Extents extents = axis ? x.extents() : Extents{count};
   if (axis) extents[*axis] = count;
   Tensor y = allocate_result(x.dtype(), extents);
-  const Layout packed{layout.outer, count, layout.inner};
+  const SliceLayout packed{layout.outer, count, layout.inner};
   const int64_t bytes = element_bytes(x.dtype());
   std::byte* to = y.mutable_bytes().data();
   for (int64_t g = 0; g < count; ++g)
@@ -134,10 +134,6 @@ std::vector<Tensor> find_unique(const Unique& op, const EvaluateContext& context
 
 std::vector<Tensor> evaluate_unique(const Unique& op, const EvaluateContext& context) {
   return move_elements(context, [&](const EvaluateContext& c) { return find_unique(op, c); });
-}
-
-double one_per_input(const Op&, const CostContext& context) {
-  return static_cast<double>(element_count(context.inputs[0]));
 }
 
 }  // namespace

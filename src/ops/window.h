@@ -28,6 +28,8 @@ struct WindowSpec {
   bool ceil_mode = false;
 };
 
+// An entry of a list of strides, dilations or pads, which may be empty.
+int64_t entry_or(const Ints& list, size_t i, int64_t otherwise);
 // Throws Input unless every list has `rank` entries of legal size.
 void check_window(const WindowSpec& spec, size_t rank, std::string_view what);
 // Spatial dims of the result. A window that starts in the padding after the data does not count (ceil_mode).

@@ -29,9 +29,6 @@
 namespace lathe {
 namespace {
 
-// A fill that swallows any score it is added to, so adding and replacing are the same.
-constexpr double kOutOfReach = -1e30;
-
 // What is done to the scores between the first product and the softmax.
 struct Mask {
   ValueId added = kNoValue;      // scores + added, or else
@@ -40,7 +37,7 @@ struct Mask {
   bool forbids = false;  // Where(condition, fill, scores)
 };
 
-struct Match {
+struct AttentionMatch {
   std::vector<NodeId> nodes;  // in data order, the last one gives the result
   ValueId q = kNoValue, k_transposed = kNoValue, v = kNoValue;
   bool k_is_transposed = true;  // false: `k_transposed` is k itself (the product transposes it)
@@ -84,7 +81,7 @@ ValueId peel_scale(const Graph& graph, ValueId value, double& scale, std::vector
 }
 
 // The same above Reshapes and Transposes: what they shuffle could as well be scaled behind them.
-void find_scales_above(const Graph& graph, ValueId value, Match& match) {
+void find_scales_above(const Graph& graph, ValueId value, AttentionMatch& match) {
   while (sole_user(graph, value) &&
          (producer_op<ReshapeOp>(graph, value) || producer_op<Transpose>(graph, value)))
     value = graph.node(graph.value(value).producer).inputs[0];
@@ -103,7 +100,7 @@ bool broadcasts_to(const Shape& shape, const Shape& target) {
 }
 
 // Rank 3 or 4; four dims say which are the heads. False when two shapes say different things.
-bool note_heads(const Shape& shape, Match& match) {
+bool note_heads(const Shape& shape, AttentionMatch& match) {
   if (shape.size() == 3) return true;
   if (shape.size() != 4) return false;
   const Shape heads = {shape[0], shape[1]};
@@ -139,7 +136,7 @@ ValueId filled_scores(const Graph& graph, NodeId node, Mask& mask) {
   return fill && *fill <= kOutOfReach ? inputs[mask.forbids ? 2 : 1] : kNoValue;
 }
 
-bool match_product(const Graph& graph, NodeId product, Match& match) {
+bool match_product(const Graph& graph, NodeId product, AttentionMatch& match) {
   const auto* inner = plain_op<MatMul>(graph, product);
   if (!inner || inner->transpose_a) return false;
   match.nodes.insert(match.nodes.begin(), product);
@@ -151,7 +148,7 @@ bool match_product(const Graph& graph, NodeId product, Match& match) {
 
 // The scores from the softmax's operand up to the product. Of a sum, either operand may be the one that leads
 // there.
-std::optional<Match> match_scores(const Graph& graph, ValueId scores, Match match) {
+std::optional<AttentionMatch> match_scores(const Graph& graph, ValueId scores, AttentionMatch match) {
   const NodeId node = graph.value(scores).producer;
   if (node == kNoNode || !sole_user(graph, scores) || !note_heads(shape_of(graph, scores), match))
     return std::nullopt;
@@ -166,11 +163,11 @@ std::optional<Match> match_scores(const Graph& graph, ValueId scores, Match matc
   }
   if (match.scaled) return std::nullopt;
   const Shape& shape = shape_of(graph, scores);
-  const auto behind = [&](ValueId inner, const Mask& mask, ValueId operand) -> std::optional<Match> {
+  const auto behind = [&](ValueId inner, const Mask& mask, ValueId operand) -> std::optional<AttentionMatch> {
     if (inner == kNoValue || shape_of(graph, inner) != shape ||
         !broadcasts_to(shape_of(graph, operand), shape))
       return std::nullopt;
-    Match masked = match;
+    AttentionMatch masked = match;
     masked.masks.push_back(mask);
     return match_scores(graph, inner, std::move(masked));
   };
@@ -189,7 +186,7 @@ std::optional<Match> match_scores(const Graph& graph, ValueId scores, Match matc
 }
 
 // Where(IsNaN(weights), 0, weights): gives the weights inside.
-ValueId peel_guard(const Graph& graph, ValueId value, Match& match) {
+ValueId peel_guard(const Graph& graph, ValueId value, AttentionMatch& match) {
   const NodeId where = pointwise_producer(graph, value, PointwiseCode::Where);
   if (where == kNoNode || !sole_user(graph, value)) return value;
   const auto& inputs = graph.node(where).inputs;
@@ -204,7 +201,7 @@ ValueId peel_guard(const Graph& graph, ValueId value, Match& match) {
 }
 
 // The softmax's operand, from what the second product reads.
-ValueId match_weights(const Graph& graph, ValueId weights, Match& match) {
+ValueId match_weights(const Graph& graph, ValueId weights, AttentionMatch& match) {
   const auto peel_same = [&] {
     for (ValueId inner; (inner = same_matrices(graph, weights, false)) != kNoValue; weights = inner) {
       if (!note_heads(shape_of(graph, weights), match)) return false;
@@ -228,7 +225,7 @@ ValueId match_weights(const Graph& graph, ValueId weights, Match& match) {
 }
 
 // Batch and heads of an operand are those of q, or k and v have one head for all.
-bool operands_fit(const Graph& graph, Match& match) {
+bool operands_fit(const Graph& graph, AttentionMatch& match) {
   for (const ValueId v : {match.q, match.k_transposed, match.v})
     if (rank_of(graph, v) != 3 && rank_of(graph, v) != 4) return false;
   if (rank_of(graph, match.q) == 4 && !note_heads(shape_of(graph, match.q), match)) return false;
@@ -246,10 +243,10 @@ bool operands_fit(const Graph& graph, Match& match) {
          count(match.k_transposed) == count(match.v);
 }
 
-std::optional<Match> match_attention(const Graph& graph, NodeId last) {
+std::optional<AttentionMatch> match_attention(const Graph& graph, NodeId last) {
   const auto* outer = plain_op<MatMul>(graph, last);
   if (!outer || outer->transpose_a || outer->transpose_b) return std::nullopt;
-  Match start;
+  AttentionMatch start;
   start.nodes = {last};
   start.v = graph.node(last).inputs[1];
   const ValueId scores = match_weights(graph, graph.node(last).inputs[0], start);
@@ -273,7 +270,7 @@ ValueId with_heads(Graph& graph, NodeId like, ValueId value, const Shape& heads)
 }
 
 // All masks as one that is added, innermost first.
-ValueId mask_of(Graph& graph, const Match& match, NodeId last) {
+ValueId mask_of(Graph& graph, const AttentionMatch& match, NodeId last) {
   ValueId sum = kNoValue;
   for (auto mask = match.masks.rbegin(); mask != match.masks.rend(); ++mask) {
     if (mask->added != kNoValue) {
@@ -303,7 +300,7 @@ void take_scales(Graph& graph, NodeId attention, const std::vector<NodeId>& scal
   }
 }
 
-void fuse(Graph& graph, PassContext& context, const Match& match) {
+void fuse_attention_at(Graph& graph, PassContext& context, const AttentionMatch& match) {
   const NodeId last = match.nodes.back();
   std::vector<ValueId> inputs = {match.q, match.k_transposed, match.v};
   if (match.k_is_transposed) {
@@ -345,7 +342,7 @@ bool fuse_attention(Graph& graph, PassContext& context) {
     if (graph.node(id).removed) continue;
     const auto match = match_attention(graph, id);
     if (!match || !context.may_change()) continue;
-    fuse(graph, context, *match);
+    fuse_attention_at(graph, context, *match);
     changed = true;
   }
   return changed;

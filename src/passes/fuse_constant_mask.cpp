@@ -14,9 +14,6 @@
 namespace lathe {
 namespace {
 
-// A number that swallows any score it is added to.
-constexpr double kOutOfReach = -1e30;
-
 enum class Kind : uint8_t { Other, Everything, Triangle };
 
 // Of a mask of `rows` x `keys`, or one row for all.
@@ -42,7 +39,7 @@ std::optional<std::pair<int64_t, int64_t>> matrix_of(const Extents& extents) {
   return std::pair{rank > 1 ? extents[rank - 2] : 1, rank > 0 ? extents[rank - 1] : 1};
 }
 
-bool fuse(Graph& graph, PassContext& context, NodeId id) {
+bool fuse_constant_mask_at(Graph& graph, PassContext& context, NodeId id) {
   const auto* op = plain_op<Attention>(graph, id);
   const Node& node = graph.node(id);
   if (!op || node.inputs.size() < 4 || node.inputs[3] == kNoValue) return false;
@@ -70,7 +67,7 @@ bool fuse(Graph& graph, PassContext& context, NodeId id) {
 bool fuse_constant_mask(Graph& graph, PassContext& context) {
   bool changed = false;
   for (NodeId id : std::vector<NodeId>(graph.order()))
-    if (!graph.node(id).removed) changed |= fuse(graph, context, id);
+    if (!graph.node(id).removed) changed |= fuse_constant_mask_at(graph, context, id);
   return changed;
 }
 

@@ -77,8 +77,8 @@ NodeId projection_of(const Graph& graph, NodeId depthwise) {
   return fits ? *user : kNoNode;
 }
 
-void fuse(Graph& graph, PassContext& context, const std::vector<NodeId>& parts, NodeId expand,
-          NodeId depthwise, NodeId project) {
+void fuse_depthwise_block_at(Graph& graph, PassContext& context, const std::vector<NodeId>& parts,
+                             NodeId expand, NodeId depthwise, NodeId project) {
   const Conv window = std::get<Conv>(graph.node(depthwise).op);
   DepthwiseBlock op{.kernel = window.kernel,
                     .strides = window.strides,
@@ -120,7 +120,7 @@ bool fuse_depthwise_block(Graph& graph, PassContext& context) {
     for (const NodeId part : {expand, id, project})
       if (part != kNoNode) parts.push_back(part);
     if (parts.size() < 2 || !context.may_change()) continue;
-    fuse(graph, context, parts, expand, id, project);
+    fuse_depthwise_block_at(graph, context, parts, expand, id, project);
     changed = true;
   }
   return changed;

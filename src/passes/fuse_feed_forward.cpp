@@ -49,7 +49,7 @@ NodeId second_product(const Graph& graph, NodeId first) {
   return inputs[0] == hidden && std::count(inputs.begin(), inputs.end(), hidden) == 1 ? *user : kNoNode;
 }
 
-void fuse(Graph& graph, PassContext& context, NodeId first, NodeId second) {
+void fuse_feed_forward_at(Graph& graph, PassContext& context, NodeId first, NodeId second) {
   const Node before = graph.node(first), last = graph.node(second);
   const FeedForward op{.transpose_first = std::get<MatMul>(before.op).transpose_b,
                        .transpose_second = std::get<MatMul>(last.op).transpose_b,
@@ -73,7 +73,7 @@ bool fuse_feed_forward(Graph& graph, PassContext& context) {
       continue;
     const NodeId second = second_product(graph, id);
     if (second == kNoNode || !context.may_change()) continue;
-    fuse(graph, context, id, second);
+    fuse_feed_forward_at(graph, context, id, second);
     changed = true;
   }
   return changed;

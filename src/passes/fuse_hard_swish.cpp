@@ -45,7 +45,7 @@ bool match_tail(const Graph& graph, ValueId gate, ValueId x, bool needs_sixth, s
   return graph.value(gate).shape == graph.value(x).shape && same_float_type(graph, {gate, x});
 }
 
-bool fuse(Graph& graph, PassContext& context, NodeId id) {
+bool fuse_hard_swish_at(Graph& graph, PassContext& context, NodeId id) {
   const auto* op = plain_op<Pointwise>(graph, id);
   if (!op) return false;
   std::vector<NodeId> nodes;
@@ -75,7 +75,7 @@ bool fuse(Graph& graph, PassContext& context, NodeId id) {
 bool fuse_hard_swish(Graph& graph, PassContext& context) {
   bool changed = false;
   for (NodeId id : std::vector<NodeId>(graph.order())) {
-    if (!graph.node(id).removed) changed |= fuse(graph, context, id);
+    if (!graph.node(id).removed) changed |= fuse_hard_swish_at(graph, context, id);
   }
   return changed;
 }

@@ -15,7 +15,7 @@
 namespace lathe {
 namespace {
 
-bool fuse(Graph& graph, PassContext& context, NodeId sub) {
+bool fuse_layer_norm_at(Graph& graph, PassContext& context, NodeId sub) {
   const ValueId d = result_of(graph, sub), x = graph.node(sub).inputs[0], mean = graph.node(sub).inputs[1];
   const NodeId mean_node = graph.value(mean).producer;
   const auto axis = mean_node == kNoNode ? std::nullopt : trailing_mean_axis(graph, mean_node);
@@ -47,7 +47,7 @@ bool fuse_layer_norm(Graph& graph, PassContext& context) {
   bool changed = false;
   for (NodeId id : std::vector<NodeId>(graph.order())) {
     if (graph.node(id).removed || !is_pointwise(graph, id, PointwiseCode::Sub)) continue;
-    changed |= fuse(graph, context, id);
+    changed |= fuse_layer_norm_at(graph, context, id);
   }
   return changed;
 }

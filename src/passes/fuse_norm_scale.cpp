@@ -23,7 +23,7 @@ std::optional<Tensor> normalised_dims(const Graph& graph, ValueId constant, cons
   return value.constant.reshaped(to_extents(wanted));
 }
 
-bool fuse(Graph& graph, PassContext& context, NodeId norm) {
+bool fuse_norm_scale_at(Graph& graph, PassContext& context, NodeId norm) {
   const auto* op = plain_op<LayerNorm>(graph, norm);
   if (!op || graph.node(norm).outputs.size() != 1) return false;
   const ValueId result = result_of(graph, norm);
@@ -56,7 +56,7 @@ bool fuse(Graph& graph, PassContext& context, NodeId norm) {
 bool fuse_norm_scale(Graph& graph, PassContext& context) {
   bool changed = false;
   for (NodeId id : std::vector<NodeId>(graph.order())) {
-    while (!graph.node(id).removed && fuse(graph, context, id)) changed = true;
+    while (!graph.node(id).removed && fuse_norm_scale_at(graph, context, id)) changed = true;
   }
   return changed;
 }

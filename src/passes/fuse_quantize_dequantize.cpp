@@ -147,7 +147,7 @@ class PerChannel {
   Extents extents_;
 };
 
-bool fuse(Graph& graph, PassContext& context, NodeId last) {
+bool fuse_quantize_dequantize_at(Graph& graph, PassContext& context, NodeId last) {
   const auto* dq = plain_op<DequantizeLinear>(graph, last);
   const auto* q = dq ? producer_op<QuantizeLinear>(graph, graph.node(last).inputs[0]) : nullptr;
   if (!q) return false;
@@ -181,7 +181,7 @@ bool fuse(Graph& graph, PassContext& context, NodeId last) {
 bool fuse_quantize_dequantize(Graph& graph, PassContext& context) {
   bool changed = false;
   for (NodeId id : std::vector<NodeId>(graph.order()))
-    if (!graph.node(id).removed) changed |= fuse(graph, context, id);
+    if (!graph.node(id).removed) changed |= fuse_quantize_dequantize_at(graph, context, id);
   return changed;
 }
 

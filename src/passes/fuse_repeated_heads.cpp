@@ -47,7 +47,7 @@ std::optional<Repeated> repeated(const Graph& graph, ValueId value, size_t head_
   return Repeated{narrow, shape, {expand, reshape}, to[axis].value()};
 }
 
-bool fuse(Graph& graph, PassContext& context, NodeId id) {
+bool fuse_repeated_heads_at(Graph& graph, PassContext& context, NodeId id) {
   const auto* op = plain_op<Attention>(graph, id);
   if (!op) return false;
   const size_t head_axis = op->layout == AttentionLayout::BHSD ? 1 : 2;
@@ -79,7 +79,7 @@ bool fuse(Graph& graph, PassContext& context, NodeId id) {
 bool fuse_repeated_heads(Graph& graph, PassContext& context) {
   bool changed = false;
   for (NodeId id : std::vector<NodeId>(graph.order()))
-    if (!graph.node(id).removed) changed |= fuse(graph, context, id);
+    if (!graph.node(id).removed) changed |= fuse_repeated_heads_at(graph, context, id);
   return changed;
 }
 

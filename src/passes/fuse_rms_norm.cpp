@@ -11,7 +11,7 @@
 namespace lathe {
 namespace {
 
-bool fuse(Graph& graph, PassContext& context, NodeId mean) {
+bool fuse_rms_norm_at(Graph& graph, PassContext& context, NodeId mean) {
   const auto axis = trailing_mean_axis(graph, mean);
   if (!axis) return false;
   const ValueId squared = graph.node(mean).inputs[0];
@@ -38,7 +38,8 @@ bool fuse(Graph& graph, PassContext& context, NodeId mean) {
 bool fuse_rms_norm(Graph& graph, PassContext& context) {
   bool changed = false;
   for (NodeId id : std::vector<NodeId>(graph.order())) {
-    if (!graph.node(id).removed && plain_op<Reduce>(graph, id)) changed |= fuse(graph, context, id);
+    if (!graph.node(id).removed && plain_op<Reduce>(graph, id))
+      changed |= fuse_rms_norm_at(graph, context, id);
   }
   return changed;
 }

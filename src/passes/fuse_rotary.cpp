@@ -27,10 +27,10 @@ namespace {
 using C = PointwiseCode;
 
 // Elements start, start + step, ... of the last dim of `whole`, `count` of them.
-struct Part {
+struct RowPart {
   ValueId whole = kNoValue;
   int64_t start = 0, step = 1, count = 0;
-  bool operator==(const Part&) const = default;
+  bool operator==(const RowPart&) const = default;
 };
 
 int64_t last_axis(const Graph& graph, ValueId value) {
@@ -42,17 +42,17 @@ std::optional<int64_t> last_extent(const Graph& graph, ValueId value) {
   return shape.back().value();
 }
 
-std::optional<Part> sliced_part(const Graph& graph, NodeId node) {
+std::optional<RowPart> sliced_part(const Graph& graph, NodeId node) {
   const auto* op = plain_op<Slice>(graph, node);
   if (!op || !op->starts || !op->ends || op->axes.size() != 1) return std::nullopt;
   const ValueId whole = graph.node(node).inputs[0];
   const int64_t axis = positive_axis(graph, whole, op->axes[0]);
   const auto count = last_extent(graph, result_of(graph, node));
   if (axis != last_axis(graph, whole) || !(*op->starts)[0].is_constant() || !count) return std::nullopt;
-  return Part{whole, (*op->starts)[0].value(), op->steps.empty() ? 1 : op->steps[0], *count};
+  return RowPart{whole, (*op->starts)[0].value(), op->steps.empty() ? 1 : op->steps[0], *count};
 }
 
-std::optional<Part> split_part(const Graph& graph, NodeId node, ValueId value) {
+std::optional<RowPart> split_part(const Graph& graph, NodeId node, ValueId value) {
   const auto* op = plain_op<Split>(graph, node);
   if (!op) return std::nullopt;
   const ValueId whole = graph.node(node).inputs[0];
@@ -60,14 +60,14 @@ std::optional<Part> split_part(const Graph& graph, NodeId node, ValueId value) {
   int64_t start = 0;
   for (size_t i = 0; i < op->sizes.size(); ++i) {
     if (!op->sizes[i].is_constant()) return std::nullopt;
-    if (graph.node(node).outputs[i] == value) return Part{whole, start, 1, op->sizes[i].value()};
+    if (graph.node(node).outputs[i] == value) return RowPart{whole, start, 1, op->sizes[i].value()};
     start += op->sizes[i].value();
   }
   return std::nullopt;
 }
 
 // x as (..., R/2, 2), of which `value` is the column of even or odd elements, with or without its dim of 1.
-std::optional<Part> column_part(const Graph& graph, NodeId node) {
+std::optional<RowPart> column_part(const Graph& graph, NodeId node) {
   std::optional<int64_t> column;
   const ValueId pairs = graph.node(node).inputs.empty() ? kNoValue : graph.node(node).inputs[0];
   if (pairs == kNoValue) return std::nullopt;
@@ -87,12 +87,12 @@ std::optional<Part> column_part(const Graph& graph, NodeId node) {
   split.back() = *width / 2;
   split.push_back(2);
   if (graph.value(pairs).shape != split) return std::nullopt;
-  return Part{x, *column, 2, *width / 2};
+  return RowPart{x, *column, 2, *width / 2};
 }
 
 // What a value is of another along the last dim, looking through a Reshape that only drops or adds a dim of 1
 // at the end.
-std::optional<Part> part_of(const Graph& graph, ValueId value) {
+std::optional<RowPart> part_of(const Graph& graph, ValueId value) {
   for (int i = 0; i < 2; ++i) {
     const NodeId node = graph.value(value).producer;
     if (node == kNoNode) return std::nullopt;
@@ -153,28 +153,28 @@ std::optional<Joined> joined_of(const Graph& graph, ValueId value) {
   return graph.value(value).shape == rows ? std::optional(columns) : std::nullopt;
 }
 
-struct Product {
+struct Factors {
   ValueId a = kNoValue, b = kNoValue;
 };
-std::optional<Product> product_of(const Graph& graph, ValueId value) {
+std::optional<Factors> product_of(const Graph& graph, ValueId value) {
   const NodeId node = pointwise_producer(graph, value, C::Mul);
   if (node == kNoNode || !sole_user(graph, value)) return std::nullopt;
-  return Product{graph.node(node).inputs[0], graph.node(node).inputs[1]};
+  return Factors{graph.node(node).inputs[0], graph.node(node).inputs[1]};
 }
 // The other factor of a product with `factor`.
-ValueId times(const std::optional<Product>& product, ValueId factor) {
+ValueId times(const std::optional<Factors>& product, ValueId factor) {
   if (!product || product->a == product->b) return kNoValue;
   return product->a == factor ? product->b : product->b == factor ? product->a : kNoValue;
 }
 
-struct Match {
+struct RotaryMatch {
   Pairs pairs;
   ValueId cosines = kNoValue, sines = kNoValue;
   bool per_pair = false;  // cosines and sines have one element for both of a pair
 };
 
 // Do the angles broadcast to rows of `width` elements of x, without making them more?
-bool fit(const Graph& graph, const Match& match) {
+bool fit(const Graph& graph, const RotaryMatch& match) {
   Shape rows = graph.value(match.pairs.x).shape;
   rows.back() = match.per_pair ? match.pairs.width / 2 : match.pairs.width;
   for (const ValueId angles : {match.cosines, match.sines}) {
@@ -187,7 +187,7 @@ bool fit(const Graph& graph, const Match& match) {
 }
 
 // x * cos + turned * sin, where `turned` holds -b and a.
-std::optional<Match> match_turned(const Graph& graph, NodeId add) {
+std::optional<RotaryMatch> match_turned(const Graph& graph, NodeId add) {
   const auto& sum = graph.node(add).inputs;
   for (const size_t i : {size_t{0}, size_t{1}}) {
     const auto with_sines = product_of(graph, sum[i]), with_cosines = product_of(graph, sum[1 - i]);
@@ -199,7 +199,7 @@ std::optional<Match> match_turned(const Graph& graph, NodeId add) {
       if (negation == kNoNode) continue;
       const auto pairs = pairs_of(graph, joined->second, graph.node(negation).inputs[0]);
       if (!pairs || pairs->interleaved != joined->interleaved) continue;
-      Match match{*pairs, times(with_cosines, pairs->x), times(with_sines, turned)};
+      RotaryMatch match{*pairs, times(with_cosines, pairs->x), times(with_sines, turned)};
       if (match.cosines != kNoValue && match.sines != kNoValue && fit(graph, match)) return match;
     }
   }
@@ -207,7 +207,7 @@ std::optional<Match> match_turned(const Graph& graph, NodeId add) {
 }
 
 // a * cos - b * sin and b * cos + a * sin, joined.
-std::optional<Match> match_pairs(const Graph& graph, NodeId last) {
+std::optional<RotaryMatch> match_pairs(const Graph& graph, NodeId last) {
   const auto joined = joined_of(graph, result_of(graph, last));
   if (!joined || !sole_user(graph, joined->first) || !sole_user(graph, joined->second)) return std::nullopt;
   const NodeId sub = pointwise_producer(graph, joined->first, C::Sub),
@@ -216,16 +216,16 @@ std::optional<Match> match_pairs(const Graph& graph, NodeId last) {
   const auto minuend = product_of(graph, graph.node(sub).inputs[0]),
              subtrahend = product_of(graph, graph.node(sub).inputs[1]);
   if (!minuend || !subtrahend) return std::nullopt;
-  for (const auto& [a, cosines] : {Product{minuend->a, minuend->b}, Product{minuend->b, minuend->a}})
+  for (const auto& [a, cosines] : {Factors{minuend->a, minuend->b}, Factors{minuend->b, minuend->a}})
     for (const auto& [b, sines] :
-         {Product{subtrahend->a, subtrahend->b}, Product{subtrahend->b, subtrahend->a}}) {
+         {Factors{subtrahend->a, subtrahend->b}, Factors{subtrahend->b, subtrahend->a}}) {
       const auto pairs = pairs_of(graph, a, b);
       if (!pairs || pairs->interleaved != joined->interleaved) continue;
       const auto& sum = graph.node(add).inputs;
       const auto first = product_of(graph, sum[0]), second = product_of(graph, sum[1]);
       const bool fits = (times(first, b) == cosines && times(second, a) == sines) ||
                         (times(first, a) == sines && times(second, b) == cosines);
-      const Match match{*pairs, cosines, sines, true};
+      const RotaryMatch match{*pairs, cosines, sines, true};
       if (fits && fit(graph, match)) return match;
     }
   return std::nullopt;
@@ -255,7 +255,7 @@ std::vector<NodeId> nodes_between(const Graph& graph, const std::vector<ValueId>
   return found;
 }
 
-bool fuse(Graph& graph, PassContext& context, NodeId last) {
+bool fuse_rotary_at(Graph& graph, PassContext& context, NodeId last) {
   const auto match = is_pointwise(graph, last, C::Add) ? match_turned(graph, last) : match_pairs(graph, last);
   if (!match || graph.value(result_of(graph, last)).shape != graph.value(match->pairs.x).shape ||
       !context.may_change())
@@ -300,7 +300,7 @@ bool fuse_rotary(Graph& graph, PassContext& context) {
     if (graph.node(id).removed) continue;
     const bool ends =
         is_pointwise(graph, id, C::Add) || plain_op<Concat>(graph, id) || plain_op<ReshapeOp>(graph, id);
-    if (ends) changed |= fuse(graph, context, id) || join_rest(graph, context, id);
+    if (ends) changed |= fuse_rotary_at(graph, context, id) || join_rest(graph, context, id);
   }
   return changed;
 }

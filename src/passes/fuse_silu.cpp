@@ -10,7 +10,7 @@
 namespace lathe {
 namespace {
 
-bool fuse(Graph& graph, PassContext& context, NodeId sigmoid) {
+bool fuse_silu_at(Graph& graph, PassContext& context, NodeId sigmoid) {
   const ValueId gate = result_of(graph, sigmoid), argument = graph.node(sigmoid).inputs[0];
   const auto mul = sole_user(graph, gate);
   if (!mul || !is_pointwise(graph, *mul, PointwiseCode::Mul)) return false;
@@ -38,7 +38,7 @@ bool fuse_silu(Graph& graph, PassContext& context) {
   bool changed = false;
   for (NodeId id : std::vector<NodeId>(graph.order())) {
     if (graph.node(id).removed || !is_pointwise(graph, id, PointwiseCode::Sigmoid)) continue;
-    changed |= fuse(graph, context, id);
+    changed |= fuse_silu_at(graph, context, id);
   }
   return changed;
 }

@@ -20,7 +20,7 @@ int64_t reduced_axis(const Graph& graph, NodeId id, ReduceKind kind) {
   return positive_axis(graph, graph.node(id).inputs[0], (*op->axes)[0]);
 }
 
-bool fuse(Graph& graph, PassContext& context, NodeId div) {
+bool fuse_softmax_at(Graph& graph, PassContext& context, NodeId div) {
   const Node& node = graph.node(div);
   const ValueId e = node.inputs[0];
   const NodeId exp = pointwise_producer(graph, e, PointwiseCode::Exp),
@@ -53,7 +53,7 @@ bool fuse_softmax(Graph& graph, PassContext& context) {
   bool changed = false;
   for (NodeId id : std::vector<NodeId>(graph.order())) {
     if (graph.node(id).removed || !is_pointwise(graph, id, PointwiseCode::Div)) continue;
-    changed |= fuse(graph, context, id);
+    changed |= fuse_softmax_at(graph, context, id);
   }
   return changed;
 }

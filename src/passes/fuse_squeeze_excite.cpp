@@ -57,7 +57,7 @@ ValueId bias_of(const Node& conv) {
   return conv.op_input_count() > 2 ? conv.inputs[2] : kNoValue;
 }
 
-bool fuse(Graph& graph, PassContext& context, NodeId mul, ValueId x, ValueId gate) {
+bool fuse_squeeze_excite_at(Graph& graph, PassContext& context, NodeId mul, ValueId x, ValueId gate) {
   if (x == kNoValue || graph.value(x).dtype != DType::Float32) return false;
   if (graph.value(x).shape != graph.value(result_of(graph, mul)).shape) return false;
   const NodeId excite = product_over_channels(graph, gate, mul);
@@ -81,7 +81,8 @@ bool fuse_squeeze_excite(Graph& graph, PassContext& context) {
   for (NodeId id : std::vector<NodeId>(graph.order())) {
     if (graph.node(id).removed || !is_pointwise(graph, id, PointwiseCode::Mul)) continue;
     const ValueId a = graph.node(id).inputs[0], b = graph.node(id).inputs[1];
-    changed |= fuse(graph, context, id, a, b) || fuse(graph, context, id, b, a);
+    changed |=
+        fuse_squeeze_excite_at(graph, context, id, a, b) || fuse_squeeze_excite_at(graph, context, id, b, a);
   }
   return changed;
 }

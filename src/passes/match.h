@@ -33,6 +33,9 @@ NodeId pointwise_producer(const Graph& graph, ValueId value, PointwiseCode code)
 // An axis of the value that may be counted from behind, counted from the front.
 int64_t positive_axis(const Graph& graph, ValueId value, int64_t axis);
 
+// A fill that swallows any score it is added to, so adding and replacing are the same.
+constexpr double kOutOfReach = -1e30;
+
 // The number in a constant of one element.
 std::optional<double> scalar_constant(const Graph& graph, ValueId value);
 

@@ -36,7 +36,7 @@ bool is_row(const Value& value, const Dim& columns) {
          (!value.shape.empty() && value.shape.back() == columns && Dim(value.constant.size()) == columns);
 }
 
-bool may_merge(const Graph& graph, NodeId id) {
+bool may_merge_matmul(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   const auto* op = std::get_if<MatMul>(&node.op);
   if (!op || op->transpose_a || graph.value(node.inputs[0]).shape.size() < 2) return false;
@@ -54,7 +54,7 @@ bool same_type(const Value& a, const Value& b) {
   return a.dtype == b.dtype && a.shape == b.shape;
 }
 
-bool alike(const Graph& graph, const Node& a, const Node& b) {
+bool same_but_weights(const Graph& graph, const Node& a, const Node& b) {
   if (!(a.op == b.op) || !(a.epilogue == b.epilogue) || a.allowed_types != b.allowed_types ||
       a.inputs.size() != b.inputs.size() || a.inputs[0] != b.inputs[0])
     return false;
@@ -88,7 +88,7 @@ ValueId as_rows(GraphEditor& editor, const std::string& name, ValueId x, NodeId 
                      before)[0];
 }
 
-void merge(Graph& graph, const std::vector<NodeId>& nodes) {
+void merge_into_one(Graph& graph, const std::vector<NodeId>& nodes) {
   GraphEditor editor(graph);
   const Node first = graph.node(nodes[0]);
   const auto count = static_cast<int64_t>(nodes.size());
@@ -130,17 +130,17 @@ bool merge_matmuls(Graph& graph, PassContext& context) {
   // Candidates by the operand that they share, in execution order.
   std::map<ValueId, std::vector<NodeId>> readers;
   for (const NodeId id : graph.order())
-    if (may_merge(graph, id)) readers[graph.node(id).inputs[0]].push_back(id);
+    if (may_merge_matmul(graph, id)) readers[graph.node(id).inputs[0]].push_back(id);
   bool changed = false;
   for (auto& [x, rest] : readers) {
     while (rest.size() > 1) {
       std::vector<NodeId> same, others;
       for (const NodeId id : rest)
-        (alike(graph, graph.node(rest[0]), graph.node(id)) ? same : others).push_back(id);
+        (same_but_weights(graph, graph.node(rest[0]), graph.node(id)) ? same : others).push_back(id);
       rest = std::move(others);
       if (same.size() < 2 || !context.may_change()) continue;
       context.report_fusion(graph, same.front(), same.back());
-      merge(graph, same);
+      merge_into_one(graph, same);
       changed = true;
     }
   }

@@ -16,7 +16,7 @@
 namespace lathe {
 namespace {
 
-bool may_merge(const Graph& graph, NodeId id) {
+bool may_merge_rotary(const Graph& graph, NodeId id) {
   return !graph.node(id).removed && plain_op<Rotary>(graph, id) && graph.node(id).outputs.size() == 1 &&
          !graph.is_output(graph.node(id).outputs[0]);
 }
@@ -71,9 +71,9 @@ bool merge_rotaries(Graph& graph, PassContext& context) {
   const std::vector<NodeId> order = graph.order();
   bool changed = false;
   for (size_t i = 0; i < order.size(); ++i) {
-    if (!may_merge(graph, order[i])) continue;
+    if (!may_merge_rotary(graph, order[i])) continue;
     for (size_t j = i + 1; j < order.size(); ++j) {
-      if (!may_merge(graph, order[j]) || !alike(graph, order[i], order[j])) continue;
+      if (!may_merge_rotary(graph, order[j]) || !alike(graph, order[i], order[j])) continue;
       if (!depends(graph, order[i], order[j]) && context.may_change()) {
         merge(graph, context, order[i], order[j]);
         changed = true;

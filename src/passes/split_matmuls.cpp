@@ -22,17 +22,17 @@
 namespace lathe {
 namespace {
 
-struct Part {
+struct ColumnPart {
   ValueId value = kNoValue;
   int64_t start = 0, length = 0;
 };
 
 // The parts of `whole` along its last dim; empty when somebody reads it otherwise.
-std::vector<Part> column_parts(const Graph& graph, ValueId whole) {
+std::vector<ColumnPart> column_parts(const Graph& graph, ValueId whole) {
   const Shape& shape = graph.value(whole).shape;
   const auto last = static_cast<int64_t>(shape.size()) - 1;
   if (graph.is_output(whole) || last < 1 || !shape.back().is_constant()) return {};
-  std::vector<Part> parts;
+  std::vector<ColumnPart> parts;
   for (NodeId user : graph.users(whole)) {
     const Node& node = graph.node(user);
     if (const auto* split = plain_op<Split>(graph, user)) {
@@ -53,7 +53,8 @@ std::vector<Part> column_parts(const Graph& graph, ValueId whole) {
       return {};
     }
   }
-  std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.start < b.start; });
+  std::sort(parts.begin(), parts.end(),
+            [](const ColumnPart& a, const ColumnPart& b) { return a.start < b.start; });
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].length <= 0) return {};
     if (i > 0 && parts[i].start < parts[i - 1].start + parts[i - 1].length) return {};
@@ -62,7 +63,7 @@ std::vector<Part> column_parts(const Graph& graph, ValueId whole) {
 }
 
 // Rows or columns of a constant of rank 1 or 2, whose elements are whole bytes.
-ValueId slice_constant(Graph& graph, ValueId constant, int64_t axis, const Part& part) {
+ValueId slice_constant(Graph& graph, ValueId constant, int64_t axis, const ColumnPart& part) {
   const Value& value = graph.value(constant);
   const Tensor& whole = value.constant;
   Extents extents = whole.extents();
@@ -77,10 +78,8 @@ ValueId slice_constant(Graph& graph, ValueId constant, int64_t axis, const Part&
        at += row, from += old_row) {
     std::memcpy(bytes.data() + at, whole.bytes().data() + from, static_cast<size_t>(row));
   }
-  const Slice cut{.starts = Shape{part.start},
-                  .ends = Shape{part.start + part.length},
-                  .axes = {axis},
-                  .steps = {1}};
+  const Slice cut{
+      .starts = Shape{part.start}, .ends = Shape{part.start + part.length}, .axes = {axis}, .steps = {1}};
   piece = made_by(std::move(piece), cut, {whole});
   const std::optional<Quantization> grid =
       value.quantization ? sliced(*value.quantization, value.shape, axis, part.start, part.length)
@@ -91,20 +90,20 @@ ValueId slice_constant(Graph& graph, ValueId constant, int64_t axis, const Part&
   return result;
 }
 
-struct Product {
+struct SplitProduct {
   NodeId matmul = kNoNode, bias = kNoNode;  // bias: an Add of a constant row, may be absent
   ValueId bias_row = kNoValue;
   NodeId regroup = kNoNode;  // a Reshape that keeps the last dim, may be absent
-  std::vector<Part> parts;
+  std::vector<ColumnPart> parts;
 };
 
-std::optional<Product> match(const Graph& graph, NodeId id) {
+std::optional<SplitProduct> match_split_product(const Graph& graph, NodeId id) {
   const auto* op = plain_op<MatMul>(graph, id);
   if (!op) return std::nullopt;
   const Value& weights = graph.value(graph.node(id).inputs[1]);
   if (!weights.is_constant() || !weights.constant.has_bytes() || weights.shape.size() != 2)
     return std::nullopt;
-  Product product{.matmul = id};
+  SplitProduct product{.matmul = id};
   ValueId whole = result_of(graph, id);
   const auto user = sole_user(graph, whole);
   if (user && is_pointwise(graph, *user, PointwiseCode::Add)) {
@@ -130,12 +129,12 @@ std::optional<Product> match(const Graph& graph, NodeId id) {
   return product;
 }
 
-void split(Graph& graph, const Product& product) {
+void split_product(Graph& graph, const SplitProduct& product) {
   GraphEditor editor(graph);
   const Node node = graph.node(product.matmul);
   const MatMul op = std::get<MatMul>(node.op);
   for (size_t i = 0; i < product.parts.size(); ++i) {
-    const Part& part = product.parts[i];
+    const ColumnPart& part = product.parts[i];
     const NodeId reader = graph.value(part.value).producer;
     const std::string suffix = "_part_" + std::to_string(i);
     const ValueId weights = slice_constant(graph, node.inputs[1], op.transpose_b ? 0 : 1, part);
@@ -165,10 +164,10 @@ bool split_matmuls(Graph& graph, PassContext& context) {
   bool changed = false;
   for (NodeId id : std::vector<NodeId>(graph.order())) {
     if (graph.node(id).removed) continue;
-    const auto product = match(graph, id);
+    const auto product = match_split_product(graph, id);
     if (!product || !context.may_change()) continue;
     context.report_fusion(graph, id, graph.value(product->parts[0].value).producer);
-    split(graph, *product);
+    split_product(graph, *product);
     changed = true;
   }
   return changed;

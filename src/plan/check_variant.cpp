@@ -21,10 +21,6 @@
 namespace lathe {
 namespace {
 
-void require(bool condition, const std::string& what) {
-  if (!condition) throw_input_error(what);
-}
-
 void check_ranges(const PlanVariant& v) {
   for (const auto& [symbol, r] : v.ranges)
     require(0 <= r.min && r.min <= r.opt && r.opt <= r.max, "the range of '" + symbol + "' is out of order");
@@ -373,6 +369,10 @@ class MemoryChecker {
 };
 
 }  // namespace
+
+void require(bool condition, const std::string& what) {
+  if (!condition) throw_input_error(what);
+}
 
 void check_variant(const PlanVariant& variant, WeightBytes weights) {
   check_ranges(variant);

@@ -10,6 +10,9 @@
 
 namespace lathe {
 
+// Throws Input unless what a file says holds.
+void require(bool condition, const std::string& what);
+
 // Absent: of a plan that was stripped of its weights; what has its bytes is not asked then.
 enum class WeightBytes { Present, Absent };
 // Throws Input, or what a part throws; the caller says which file it was.

@@ -12,7 +12,7 @@ namespace {
 // Of all that a graph computes: INT4 weights become FP32 (8), are scaled in FP64 and moved.
 constexpr int64_t kMostGrowth = 64, kFreeBytes = 64 << 20;
 
-void require(bool condition, const std::string& what) {
+void require_of_graph(bool condition, const std::string& what) {
   if (!condition) throw_input_error("the graph of made constants " + what);
 }
 
@@ -21,10 +21,10 @@ class Reader {
   explicit Reader(const Graph& graph) : graph_(graph), tensors_(graph.value_count()) {}
 
   std::vector<Tensor> read() {
-    require(graph_.inputs().empty(), "has inputs");
+    require_of_graph(graph_.inputs().empty(), "has inputs");
     for (size_t v = 0; v < graph_.value_count(); ++v) {
       const Tensor& constant = graph_.value(static_cast<ValueId>(v)).constant;
-      require(!constant || constant.has_bytes() || constant.size() == 0, "reads what is not there");
+      require_of_graph(!constant || constant.has_bytes() || constant.size() == 0, "reads what is not there");
       tensors_[v] = constant;
       room_ += kMostGrowth * static_cast<int64_t>(constant.bytes().size());
     }
@@ -36,22 +36,22 @@ class Reader {
 
  private:
   void add(const Node& node) {
-    require(!std::holds_alternative<Plugin>(node.op) && bodies_of(node.op).empty(),
-            "has a node of foreign code, '" + node.name + "'");
+    require_of_graph(!std::holds_alternative<Plugin>(node.op) && bodies_of(node.op).empty(),
+                     "has a node of foreign code, '" + node.name + "'");
     Recipe recipe{.op = node.op, .epilogue = node.epilogue};
     for (const ValueId input : node.inputs) {
       recipe.inputs.push_back(input == kNoValue ? Tensor() : tensors_[static_cast<size_t>(input)]);
       if (const auto& made = recipe.inputs.back().recipe())
         recipe.depth = std::max(recipe.depth, made->depth + 1);
     }
-    require(recipe.depth <= kMaxRecipeDepth, "is deeper than " + std::to_string(kMaxRecipeDepth));
+    require_of_graph(recipe.depth <= kMaxRecipeDepth, "is deeper than " + std::to_string(kMaxRecipeDepth));
     for (size_t k = 0; k < node.outputs.size(); ++k) {
       if (node.outputs[k] == kNoValue) continue;
       const Value& value = graph_.value(node.outputs[k]);
-      require(is_static(value.shape), "has a size that a run decides, '" + value.name + "'");
+      require_of_graph(is_static(value.shape), "has a size that a run decides, '" + value.name + "'");
       const Extents extents = to_extents(value.shape);
       room_ -= dtype_bytes(value.dtype, element_count(extents));
-      require(room_ >= 0, "would take far more memory than the weights that it reads");
+      require_of_graph(room_ >= 0, "would take far more memory than the weights that it reads");
       recipe.output = k;
       tensors_[static_cast<size_t>(node.outputs[k])] =
           Tensor::without_bytes(value.dtype, extents).with_recipe(std::make_shared<Recipe>(recipe));

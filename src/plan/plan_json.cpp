@@ -19,10 +19,6 @@
 namespace lathe {
 namespace {
 
-void require(bool condition, const std::string& what) {
-  if (!condition) throw_input_error(what);
-}
-
 // --- small pieces
 
 Json to_json(const Shape& shape) {

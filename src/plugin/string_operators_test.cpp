@@ -25,7 +25,7 @@ Names texts_of(const Tensor& tensor) {
   return all;
 }
 
-std::shared_ptr<const PluginCode> code(std::string name, const std::vector<PluginField>& fields = {}) {
+std::shared_ptr<const PluginCode> string_code(std::string name, const std::vector<PluginField>& fields = {}) {
   auto made = built_in_operator({std::move(name), "1", "lathe"}, plugin_fields_text(fields));
   EXPECT_NE(made, nullptr);
   return made;
@@ -59,37 +59,39 @@ std::vector<Tensor> run(const PluginCode& op, const std::vector<Tensor>& inputs)
 
 TEST(StringOperators, ConcatAndEqualBroadcast) {
   const std::vector<Tensor> pair = {texts({"a", "", "long"}, {3, 1}), texts({"x", ""}, {1, 2})};
-  const Tensor joined = run(*code("StringConcat"), pair)[0];
+  const Tensor joined = run(*string_code("StringConcat"), pair)[0];
   EXPECT_EQ(joined.extents(), (Extents{3, 2, 5}));
   EXPECT_EQ(texts_of(joined), (Names{"ax", "a", "x", "", "longx", "long"}));
-  EXPECT_EQ(run(*code("StringEqual"), pair)[0].to_doubles(), (std::vector<double>{0, 0, 0, 1, 0, 0}));
-  EXPECT_EQ(run(*code("StringEqual"), {texts({"s"}, {1}), texts({"s"}, {1})})[0].to_doubles(),
+  EXPECT_EQ(run(*string_code("StringEqual"), pair)[0].to_doubles(), (std::vector<double>{0, 0, 0, 1, 0, 0}));
+  EXPECT_EQ(run(*string_code("StringEqual"), {texts({"s"}, {1}), texts({"s"}, {1})})[0].to_doubles(),
             (std::vector<double>{1}));
 }
 
 TEST(StringOperators, FindGivesTheFirstKey) {
-  EXPECT_EQ(run(*code("StringFind"), {texts({"b", "", "c"}), texts({"a", "b", "b", ""})})[0].to_doubles(),
-            (std::vector<double>{1, 3, 4}));
+  EXPECT_EQ(
+      run(*string_code("StringFind"), {texts({"b", "", "c"}), texts({"a", "b", "b", ""})})[0].to_doubles(),
+      (std::vector<double>{1, 3, 4}));
 }
 
 TEST(StringOperators, SplitAtADelimiterOrWhiteSpace) {
   const auto parts =
-      run(*code("StringSplit", {text_field("delimiter", "--")}), {texts({"a--b----c", "--", ""})});
+      run(*string_code("StringSplit", {text_field("delimiter", "--")}), {texts({"a--b----c", "--", ""})});
   EXPECT_EQ(texts_of(parts[0]), (Names{"a", "b", "", "c", "", "", "", "", "", "", "", ""}));
   EXPECT_EQ(parts[1].to_doubles(), (std::vector<double>{4, 2, 1}));
-  const auto words = run(*code("StringSplit"), {texts({"  two\t words ", " ", ""})});
+  const auto words = run(*string_code("StringSplit"), {texts({"  two\t words ", " ", ""})});
   EXPECT_EQ(words[0].extents(), (Extents{3, 2, 13}));
   EXPECT_EQ(texts_of(words[0]), (Names{"two", "words", "", "", "", ""}));
   EXPECT_EQ(words[1].to_doubles(), (std::vector<double>{2, 0, 0}));
   // As Python's split(): what is left keeps its end.
-  const auto one = run(*code("StringSplit", {{"max_split", Tensor::scalar_i64(1)}}), {texts({" a  b  c "})});
+  const auto one =
+      run(*string_code("StringSplit", {{"max_split", Tensor::scalar_i64(1)}}), {texts({" a  b  c "})});
   EXPECT_EQ(texts_of(one[0]), (Names{"a", "b  c "}));
-  EXPECT_EQ(run(*code("StringSplit"), {texts({" "})})[0].extents(), (Extents{1, 0, 1}));
+  EXPECT_EQ(run(*string_code("StringSplit"), {texts({" "})})[0].extents(), (Extents{1, 0, 1}));
 }
 
 TEST(StringOperators, NormalizerDropsStopWordsAndChangesCase) {
   const auto normalized = [](const std::vector<PluginField>& fields, const Names& strings) {
-    return texts_of(run(*code("StringNormalizer", fields), {texts(strings), texts({"Monday"})})[0]);
+    return texts_of(run(*string_code("StringNormalizer", fields), {texts(strings), texts({"Monday"})})[0]);
   };
   const PluginField sensitive{"case_sensitive", Tensor::scalar_i64(1)};
   EXPECT_EQ(normalized({}, {"MONDAY", "Über", "monday"}), (Names{"Über"}));
@@ -99,9 +101,10 @@ TEST(StringOperators, NormalizerDropsStopWordsAndChangesCase) {
 }
 
 TEST(StringOperators, RegexMatchesWholeStrings) {
-  EXPECT_EQ(run(*code("RegexFullMatch", {text_field("pattern", "[a-c]+")}), {texts({"abc", "abcd", ""})})[0]
-                .to_doubles(),
-            (std::vector<double>{1, 0, 0}));
+  EXPECT_EQ(
+      run(*string_code("RegexFullMatch", {text_field("pattern", "[a-c]+")}), {texts({"abc", "abcd", ""})})[0]
+          .to_doubles(),
+      (std::vector<double>{1, 0, 0}));
 }
 
 TEST(StringOperators, LetterCaseIsUnicodesAndKeepsWhatIsNoText) {
@@ -122,13 +125,11 @@ TEST(StringOperators, OnlyKnownOnesAreThere) {
   EXPECT_EQ(source.create({"Mish", "1", ""}, ""), nullptr);
 }
 
-void expect_says(const std::string& text, std::string_view part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text;
-}
-
 TEST(StringOperators, Errors) {
   const auto inferred = [](const std::string& name, const std::vector<PluginType>& types,
-                           size_t outputs = 1) { return [=] { code(name)->infer("node", types, outputs); }; };
+                           size_t outputs = 1) {
+    return [=] { string_code(name)->infer("node", types, outputs); };
+  };
   const PluginType bytes{DType::UInt8, {Dim(3), Dim(4)}}, floats{DType::Float32, {Dim(3), Dim(4)}},
       byte{DType::UInt8, {}}, cube{DType::UInt8, {Dim(2), Dim(3), Dim(4)}};
   expect_says(error_of(inferred("StringSplit", {floats})), "x is float32, expected strings: bytes");
@@ -138,14 +139,14 @@ TEST(StringOperators, Errors) {
   expect_says(error_of(inferred("StringFind", {bytes, cube})), "its keys are [2, 3, 4]");
   expect_says(error_of(inferred("StringNormalizer", {cube})), "expected (C) or (1, C)");
   expect_says(error_of(inferred("StringNormalizer", {bytes, cube})), "its stop words are [2, 3, 4]");
-  expect_says(error_of([] { code("RegexFullMatch", {text_field("pattern", "a(")}); }),
+  expect_says(error_of([] { string_code("RegexFullMatch", {text_field("pattern", "a(")}); }),
               "its pattern 'a(' is none of RE2's: missing )");
-  expect_says(error_of([] { code("StringNormalizer", {text_field("case", "title")}); }),
+  expect_says(error_of([] { string_code("StringNormalizer", {text_field("case", "title")}); }),
               "its case is 'title', expected lower or upper");
-  expect_says(error_of([] { code("StringSplit", {text_field("max_split", "1")}); }),
+  expect_says(error_of([] { string_code("StringSplit", {text_field("max_split", "1")}); }),
               "its field 'max_split' is no integer");
   expect_says(error_of([] {
-                code("StringSplit", {{"delimiter", Tensor::scalar_i64(1)}});
+                string_code("StringSplit", {{"delimiter", Tensor::scalar_i64(1)}});
               }),
               "its field 'delimiter' is no text");
   const std::string long_one(size_t{1} << 20, 'a');

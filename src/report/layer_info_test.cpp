@@ -12,7 +12,7 @@
 namespace lathe {
 namespace {
 
-constexpr std::string_view kGraph = R"(graph "g" {
+constexpr std::string_view kConvGraph = R"(graph "g" {
   input %x: float32[batch, 3, 8, 8]
   const %w: float32[4, 3, 3, 3] = ref 0
   const %b: float32[4] = ref 1
@@ -28,7 +28,7 @@ Tensor constant(int64_t index) {
 
 struct Fixture {
   Fixture() {
-    variant.graph = std::make_shared<const Graph>(parse_graph(kGraph, constant));
+    variant.graph = std::make_shared<const Graph>(parse_graph(kConvGraph, constant));
     for (size_t i = 0; i < variant.graph->order().size(); ++i) {
       Choice choice;
       choice.tactic.runner = "SomeRunner";

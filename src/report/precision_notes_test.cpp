@@ -8,7 +8,7 @@
 namespace lathe {
 namespace {
 
-constexpr std::string_view kGraph = R"(graph "g" {
+constexpr std::string_view kExpGraph = R"(graph "g" {
   input %x: float32[2, 8]
   %a: float32[2, 8] = Pointwise "a" (%x) {code=Exp} from ["a" "Exp"]
   %b: float32[2, 8] = Pointwise "b" (%a) {code=Exp} from ["b" "Exp"]
@@ -26,7 +26,7 @@ TriedTactic timed(std::string_view type, double ms) {
 // What is said of layer a in float32, with these tactics; b runs in bfloat16 where `narrow`.
 std::optional<LayerNote> note_of(LayerTuning tuning, bool narrow = true) {
   PlanVariant variant;
-  variant.graph = std::make_shared<const Graph>(parse_graph(kGraph, [](int64_t) { return Tensor(); }));
+  variant.graph = std::make_shared<const Graph>(parse_graph(kExpGraph, [](int64_t) { return Tensor(); }));
   LayerReport report;
   for (const NodeId id : variant.graph->order()) {
     LayerInfo layer;

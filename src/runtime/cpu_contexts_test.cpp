@@ -16,7 +16,7 @@
 namespace lathe {
 namespace {
 
-constexpr const char* kModel = R"(graph "small" {
+constexpr const char* kClassifier = R"(graph "small" {
   input %x: float32[n, 8, 12, 12]
   const %w: float32[8, 8, 3, 3] = ref 0
   const %m: float32[1152, 16] = ref 1
@@ -35,8 +35,8 @@ Tensor pattern(Extents extents, double scale) {
 }
 
 // The first supported tactic in linear formats of each layer: an engine without a tuner.
-std::shared_ptr<const Engine> make_engine(const std::shared_ptr<const Backend>& backend) {
-  auto graph = std::make_shared<Graph>(parse_graph(kModel, [](int64_t index) {
+std::shared_ptr<const Engine> make_classifier(const std::shared_ptr<const Backend>& backend) {
+  auto graph = std::make_shared<Graph>(parse_graph(kClassifier, [](int64_t index) {
     return index == 0 ? pattern({8, 8, 3, 3}, 0.1) : pattern({1152, 16}, 0.05);
   }));
   auto plan = std::make_shared<Plan>();
@@ -66,7 +66,7 @@ std::shared_ptr<const Engine> make_engine(const std::shared_ptr<const Backend>& 
 }
 
 TEST(CpuContexts, FourOnFourThreads) {
-  const auto engine = make_engine(open_backend({.threads = 2}));
+  const auto engine = make_classifier(open_backend({.threads = 2}));
   std::vector<Tensor> inputs;
   std::vector<Tensor> expected;
   for (int64_t n = 1; n <= 4; ++n) {

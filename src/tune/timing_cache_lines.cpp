@@ -16,7 +16,7 @@ Number number_of(std::string_view text, Format... format) {
   return number;
 }
 
-std::string_view take_word(std::string_view& line) {
+std::string_view take_field(std::string_view& line) {
   const size_t end = std::min(line.find(' '), line.size());
   const std::string_view word = line.substr(0, end);
   line.remove_prefix(std::min(end + 1, line.size()));
@@ -24,11 +24,11 @@ std::string_view take_word(std::string_view& line) {
 }
 
 // "<target> <signature> <tactic> <milliseconds>  # <comment>"; "untimed:<seconds>" instead of a time.
-TimingCacheLine parse(std::string_view line) {
+TimingCacheLine parse_line(std::string_view line) {
   TimingCacheLine parsed;
   for (uint64_t* part : {&parsed.key.target, &parsed.key.signature, &parsed.key.tactic})
-    *part = number_of<uint64_t>(take_word(line), 16);
-  const std::string_view time = take_word(line);
+    *part = number_of<uint64_t>(take_field(line), 16);
+  const std::string_view time = take_field(line);
   if (!time.starts_with("untimed:")) parsed.milliseconds = number_of<double>(time);
   if (const size_t comment = line.find("# "); comment != line.npos) parsed.comment = line.substr(comment + 2);
   return parsed;
@@ -43,7 +43,7 @@ std::vector<TimingCacheLine> timing_cache_lines(const TimingCache& cache) {
   left.remove_prefix(std::min(left.find('\n'), left.size() - 1) + 1);  // the header
   while (!left.empty()) {
     const size_t end = std::min(left.find('\n'), left.size());
-    if (end > 0) lines.push_back(parse(left.substr(0, end)));
+    if (end > 0) lines.push_back(parse_line(left.substr(0, end)));
     left.remove_prefix(std::min(end + 1, left.size()));
   }
   return lines;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <random>
 
+#include "backend/check/layer_case.h"
 #include "backend/integer_operands.h"
 #include "base/floats.h"
 #include "ir/e4m3_step.h"
@@ -80,10 +81,6 @@ double step_at(const Node& node, double x) {
   const auto scale = static_cast<double>(program.steps.back().alpha);
   if (program.steps.back().code == PointwiseCode::RoundToE4M3) return scale * e4m3_step(x / scale);
   return program.steps.back().code == PointwiseCode::RoundTo ? scale : 0;
-}
-
-double rounding_of(DType type) {
-  return type == DType::Float16 ? 1.0 / 2048 : type == DType::BFloat16 ? 1.0 / 256 : 0;
 }
 
 }  // namespace
@@ -191,6 +188,12 @@ void expect_on_grid(const GridCase& layer, const Tactic& tactic, const std::byte
   const bool halves = std::any_of(tactic.inputs.begin(), tactic.inputs.end(),
                                   [](const TensorType& type) { return rounding_of(type.dtype) > 0; });
   EXPECT_LE(steps, 1 + got.size() / (cut ? 10 : halves ? 40 : 200)) << name << ": so many differ by a step";
+}
+
+std::string repeated_list(int64_t count, const std::string& item) {
+  std::string text = "[";
+  for (int64_t i = 0; i < count; ++i) text += (i ? ", " : "") + item;
+  return text + "]";
 }
 
 }  // namespace lathe

@@ -51,4 +51,7 @@ void expect_on_grid(const GridCase& layer, const Tactic& tactic, const std::byte
                     const Tensor& expected, const std::string& name,
                     SmallFloatSums sums = SmallFloatSums::Whole);
 
+// "[item, item, ...]" as scales and zero points of a grid are written.
+std::string repeated_list(int64_t count, const std::string& item);
+
 }  // namespace lathe

@@ -115,12 +115,6 @@ void write_element(DType type, std::byte* base, int64_t i, const Tensor& from, i
   std::memcpy(base + i * 2, &bits, 2);
 }
 
-double rounding_of(DType type) {
-  if (type == DType::BFloat16) return 1.0 / 256;
-  if (type == DType::Float16) return 1.0 / 2048;
-  return 0;
-}
-
 // The first padding channel of a blocked result that is not zero, as a message; else empty.
 std::string padding_error(const Extents& extents, const Format& format, const std::vector<double>& stored) {
   if (format.kind != Format::Kind::ChannelBlocked) return {};
@@ -174,6 +168,12 @@ std::string result_error(const LayerCase& layer, Special special, const Tensor& 
 }
 
 }  // namespace
+
+double rounding_of(DType type) {
+  if (type == DType::BFloat16) return 1.0 / 256;
+  if (type == DType::Float16) return 1.0 / 2048;
+  return 0;
+}
 
 std::vector<Extents> LayerProblem::input_extents() const {
   std::vector<Extents> all;

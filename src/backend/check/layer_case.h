@@ -75,6 +75,9 @@ std::vector<LayerProblem> special_problems(const LayerCase& layer, const LayerPr
 // Denormal numbers: not in float16, where they are zero.
 bool is_checked_with(const Tactic& tactic, Special special);
 
+// Half of the distance from 1 to the next number of the type; 0 for types that need no allowance.
+double rounding_of(DType type);
+
 // "name input types -> output types".
 std::string describe(const Tactic& tactic);
 

@@ -103,6 +103,7 @@ struct TacticFamily {
 
 // tactics.cpp: all families, in the order of expectation.
 std::vector<TacticFamily> tactic_families();
+const std::vector<TacticFamily>& all_families();  // the same, kept
 
 // Throws Input when no family offers the tactic for the layer; a program's choices may come from a file.
 void check_choice(const std::vector<Graph>& graphs, NodeId layer, const SymbolRanges& ranges,

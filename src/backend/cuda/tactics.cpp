@@ -144,23 +144,19 @@ std::vector<TacticFamily> tactic_families() {
   };
 }
 
-namespace {
-
-const std::vector<TacticFamily>& families() {
+const std::vector<TacticFamily>& all_families() {
   static const std::vector<TacticFamily> all = tactic_families();
   return all;
 }
 
-}  // namespace
-
 void check_choice(const std::vector<Graph>& graphs, NodeId layer, const SymbolRanges& ranges,
                   const Tactic& tactic, const Device& device) {
-  lathe::check_choice(families(), graphs, layer, ranges, tactic, device);
+  lathe::check_choice(all_families(), graphs, layer, ranges, tactic, device);
 }
 
 std::string packing_key(const Tactic& tactic) {
   std::string key = tactic.name;
-  for (const TacticFamily& family : families())
+  for (const TacticFamily& family : all_families())
     if (family.runner == tactic.runner && family.packing_key != nullptr)
       key = tactic.runner + " " + family.packing_key(tactic);
   return key + to_string(tactic.outputs[0]) +
@@ -169,7 +165,7 @@ std::string packing_key(const Tactic& tactic) {
 
 std::unique_ptr<LayerKernel> make_kernel(const LayerQuery& query, const Tactic& tactic, const Device& device,
                                          const PackContext& pack) {
-  for (const TacticFamily& family : families())
+  for (const TacticFamily& family : all_families())
     if (family.runner == tactic.runner) return family.make(query, tactic, device, pack);
   throw_unknown_family(query.layer(), tactic);
 }

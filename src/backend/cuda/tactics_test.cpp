@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "backend/cuda/device/h200_check.h"
 #include "backend/cuda/device/libraries.h"
 #include "backend/cuda/kernel.h"
 #include "backend/cuda/run/cuda_backend.h"
@@ -14,11 +15,6 @@
 
 namespace lathe::cuda {
 namespace {
-
-std::shared_ptr<const Device> h200(bool tf32 = true) {
-  const std::string path = "tests/gpu/h200.json";
-  return describe_device(DeviceProperties::from_json(read_file(path), path), tf32);
-}
 
 const char* const kConvBlock = R"(graph "g" {
   input %x: float32[1, 64, 56, 56]

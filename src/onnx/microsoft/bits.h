@@ -7,6 +7,9 @@
 
 namespace lathe::onnx {
 
+// Of a node. More is damage, and its products would overflow.
+constexpr int64_t kMostWeights = int64_t{1} << 40;
+
 // The type of so many bits; other numbers than 2, 4 and 8 are refused, naming `attribute`.
 DType type_of_bits(NodeImport& node, int64_t bits, std::string_view attribute);
 

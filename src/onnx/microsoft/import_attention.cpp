@@ -14,7 +14,7 @@ namespace {
 using C = PointwiseCode;
 
 // inputs: x (B, S, D), weights, [bias], [mask], [past], [bias of the scores]
-Values import_attention(NodeImport& node) {
+Values import_microsoft_attention(NodeImport& node) {
   refuse_shared_buffer(node);
   refuse_rotary(node);
   Parts parts{.mask = node.in_or_none(3),
@@ -30,7 +30,7 @@ Values import_attention(NodeImport& node) {
 // length, [beam width], [beams]
 Values import_masked_self_attention(NodeImport& node) {
   refuse_beams(node, 8);
-  return import_attention(node);
+  return import_microsoft_attention(node);
 }
 
 // A scale or zero point of all columns, or those of some columns where each has one.
@@ -224,7 +224,7 @@ Values import_masked_attention(NodeImport& node) {
 }  // namespace
 
 std::vector<Importer> microsoft_attention_importers() {
-  return {{"Attention", 1, kLatestOpset, import_attention, kMicrosoftDomain},
+  return {{"Attention", 1, kLatestOpset, import_microsoft_attention, kMicrosoftDomain},
           {"DecoderAttention", 1, kLatestOpset, import_decoder_attention, kMicrosoftDomain},
           {"DecoderMaskedMultiHeadAttention", 1, kLatestOpset, import_masked_attention, kMicrosoftDomain},
           {"DecoderMaskedSelfAttention", 1, kLatestOpset, import_masked_self_attention, kMicrosoftDomain},

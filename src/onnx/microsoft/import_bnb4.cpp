@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "onnx/importers.h"
+#include "onnx/microsoft/bits.h"
 
 namespace lathe::onnx {
 
@@ -21,8 +22,6 @@ constexpr std::array<float, 16> kNf4 = {-1.0f,          -0.6961928010f, -0.52507
                                         -0.2844413817f, -0.1847734302f, -0.0910500363f, 0.0f,
                                         0.0795802996f,  0.1609302014f,  0.2461123019f,  0.3379152417f,
                                         0.4407098293f,  0.5626170039f,  0.7229568362f,  1.0f};
-
-constexpr int64_t kMostWeights = int64_t{1} << 40;
 
 // The first code of a byte is in its high bits. `factors`: one per block of weights that lie one after the
 // other.

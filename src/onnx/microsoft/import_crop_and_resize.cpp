@@ -12,9 +12,9 @@ namespace {
 
 using C = PointwiseCode;
 
-class CropImport {
+class CropAndResizeImport {
  public:
-  explicit CropImport(NodeImport& node) : node_(node) {}
+  explicit CropAndResizeImport(NodeImport& node) : node_(node) {}
 
   Values run() {
     read();
@@ -164,14 +164,14 @@ class CropImport {
   ValueId table_ = kNoValue, starts_ = kNoValue;
 };
 
-Values import_crop_and_resize(NodeImport& node) {
-  return CropImport(node).run();
+Values import_microsoft_crop_and_resize(NodeImport& node) {
+  return CropAndResizeImport(node).run();
 }
 
 }  // namespace
 
 std::vector<Importer> microsoft_crop_importers() {
-  return {{"CropAndResize", 1, kLatestOpset, import_crop_and_resize, kMicrosoftDomain}};
+  return {{"CropAndResize", 1, kLatestOpset, import_microsoft_crop_and_resize, kMicrosoftDomain}};
 }
 
 }  // namespace lathe::onnx

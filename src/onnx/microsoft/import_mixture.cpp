@@ -170,8 +170,6 @@ class QuantizedMixture {
   }
 
  private:
-  static constexpr int64_t kMostWeights = int64_t{1} << 40;
-
   Mixture::Product product(size_t weight, size_t zero, const std::string& name) {
     return {dequantized(weight, zero, name), node_.in_or_none(weight + 2)};
   }

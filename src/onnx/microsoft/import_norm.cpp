@@ -116,7 +116,7 @@ ValueId group_norm(NodeImport& node, ValueId x) {
   return last ? node.transpose(y, channels_last(rank), "channels_last") : y;
 }
 
-Values import_group_norm(NodeImport& node) {
+Values import_microsoft_group_norm(NodeImport& node) {
   return {group_norm(node, node.in(0))};
 }
 
@@ -197,7 +197,7 @@ std::vector<Importer> microsoft_norm_importers() {
   return {{"BranchwiseRMSNorm", 1, kLatestOpset, import_branchwise_rms_norm, kMicrosoftDomain},
           {"EmbedLayerNormalization", 1, kLatestOpset, import_embed_layer_norm, kMicrosoftDomain},
           {"GatedRMSNorm", 1, kLatestOpset, import_gated_rms_norm, kMicrosoftDomain},
-          {"GroupNorm", 1, kLatestOpset, import_group_norm, kMicrosoftDomain},
+          {"GroupNorm", 1, kLatestOpset, import_microsoft_group_norm, kMicrosoftDomain},
           {"QEmbedLayerNormalization", 1, kLatestOpset, import_quantized_embed_layer_norm, kMicrosoftDomain},
           {"SkipGroupNorm", 1, kLatestOpset, import_skip_group_norm, kMicrosoftDomain},
           {"SkipLayerNormalization", 1, kLatestOpset, import_skip_layer_norm, kMicrosoftDomain},

@@ -28,7 +28,7 @@ ValueId quantized(NodeImport& node, ValueId y, size_t scale, size_t like) {
 
 // inputs: a, scale, zero point, b, scale, zero point, scale and zero point of the result
 template <C code>
-Values import_binary(NodeImport& node) {
+Values import_qlinear_binary(NodeImport& node) {
   const ValueId a = numbers_at(node, 0, "a"), b = numbers_at(node, 3, "b");
   return {quantized(node, node.pointwise(code, {a, b}, "result"), 6, 0)};
 }
@@ -39,22 +39,22 @@ Values unary(NodeImport& node, const F& function) {
   return {quantized(node, function(numbers_at(node, 0, "x")), 3, 0)};
 }
 
-Values import_sigmoid(NodeImport& node) {
+Values import_qlinear_sigmoid(NodeImport& node) {
   return unary(node, [&](ValueId x) { return node.pointwise(C::Sigmoid, {x}, "sigmoid"); });
 }
 
-Values import_leaky_relu(NodeImport& node) {
+Values import_qlinear_leaky_relu(NodeImport& node) {
   const float alpha = node.real("alpha", 0.01f);
   return unary(node, [&](ValueId x) { return node.pointwise(C::LeakyRelu, {x}, alpha, 0, "leaky_relu"); });
 }
 
 // Before opset 13 of ONNX's Softmax, which the attribute names, all dims from the axis on are one.
-Values import_softmax(NodeImport& node) {
+Values import_qlinear_softmax(NodeImport& node) {
   return unary(node,
                [&](ValueId x) { return import_as(node, "Softmax", node.integer("opset", 13), {x})[0]; });
 }
 
-Values import_reduce_mean(NodeImport& node) {
+Values import_qlinear_reduce_mean(NodeImport& node) {
   return unary(node, [&](ValueId x) { return import_as(node, "ReduceMean", 13, {x})[0]; });
 }
 
@@ -68,14 +68,14 @@ ValueId with_channels_first(NodeImport& node, ValueId x, const F& function) {
   return node.transpose(function(first), channels_last(rank), "channels_last");
 }
 
-Values import_average_pool(NodeImport& node) {
+Values import_qlinear_average_pool(NodeImport& node) {
   return unary(node, [&](ValueId x) {
     return with_channels_first(node, x,
                                [&](ValueId v) { return import_as(node, "AveragePool", 11, {v})[0]; });
   });
 }
 
-Values import_global_average_pool(NodeImport& node) {
+Values import_qlinear_global_average_pool(NodeImport& node) {
   return unary(node, [&](ValueId x) {
     return with_channels_first(node, x,
                                [&](ValueId v) { return import_as(node, "GlobalAveragePool", 1, {v})[0]; });
@@ -83,7 +83,7 @@ Values import_global_average_pool(NodeImport& node) {
 }
 
 // inputs: scale and zero point of the result, then x, scale and zero point of each part
-Values import_concat(NodeImport& node) {
+Values import_qlinear_concat(NodeImport& node) {
   if (node.input_count() < 5 || (node.input_count() - 2) % 3 != 0)
     node.fail("it has " + std::to_string(node.input_count()) +
               " inputs; it takes two, and three for each tensor to join");
@@ -96,14 +96,14 @@ Values import_concat(NodeImport& node) {
 }
 
 // inputs: condition, x, scale, zero point, y, scale, zero point, scale and zero point of the result
-Values import_where(NodeImport& node) {
+Values import_qlinear_where(NodeImport& node) {
   const ValueId x = numbers_at(node, 1, "x"), y = numbers_at(node, 4, "y");
   return {quantized(node, node.pointwise(C::Where, {node.in(0), x, y}, "where"), 7, 1)};
 }
 
 // inputs: a, scale, zero point, b, scale, zero point, [c in units of both scales], [scale and zero point of
 // the result: without them it is float]
-Values import_gemm(NodeImport& node) {
+Values import_qgemm(NodeImport& node) {
   const bool transposed = node.integer("transB", 0) != 0;
   const ValueId a = numbers_at(node, 0, "a"), b = numbers_at(node, 3, "b", transposed ? 0 : 1);
   ValueId y = node.add(MatMul{.transpose_a = node.integer("transA", 0) != 0, .transpose_b = transposed},
@@ -159,16 +159,14 @@ Values import_channels_last_conv(NodeImport& node) {
       node.transpose(import_as(node, "QLinearConv", 10, inputs)[0], channels_last(rank), "channels_last")};
 }
 
-Values import_quantize(NodeImport& node) {
+Values import_microsoft_quantize(NodeImport& node) {
   return import_as(node, "QuantizeLinear", 21, node.inputs());
 }
-Values import_dequantize(NodeImport& node) {
+Values import_microsoft_dequantize(NodeImport& node) {
   return import_as(node, "DequantizeLinear", 21, node.inputs());
 }
 
 // --- products whose weights have a few bits
-
-constexpr int64_t kMostWeights = int64_t{1} << 40;
 
 // inputs: a, b (N, blocks, bytes of a block), scales (N, blocks), [zero points], [g_idx], [bias]. A block is
 // so many values of a row along k, all with one scale.
@@ -206,24 +204,24 @@ Values import_matmul_bits(NodeImport& node) {
 }  // namespace
 
 std::vector<Importer> microsoft_quantized_importers() {
-  return {{"DequantizeLinear", 1, kLatestOpset, import_dequantize, kMicrosoftDomain},
+  return {{"DequantizeLinear", 1, kLatestOpset, import_microsoft_dequantize, kMicrosoftDomain},
           {"DynamicQuantizeMatMul", 1, kLatestOpset, import_dynamic_matmul, kMicrosoftDomain},
           {"MatMulInteger16", 1, kLatestOpset, import_matmul_integer16, kMicrosoftDomain},
           {"MatMulIntegerToFloat", 1, kLatestOpset, import_matmul_to_float, kMicrosoftDomain},
           {"MatMulNBits", 1, kLatestOpset, import_matmul_bits, kMicrosoftDomain},
-          {"QGemm", 1, kLatestOpset, import_gemm, kMicrosoftDomain},
-          {"QLinearAdd", 1, kLatestOpset, import_binary<C::Add>, kMicrosoftDomain},
-          {"QLinearAveragePool", 1, kLatestOpset, import_average_pool, kMicrosoftDomain},
-          {"QLinearConcat", 1, kLatestOpset, import_concat, kMicrosoftDomain},
+          {"QGemm", 1, kLatestOpset, import_qgemm, kMicrosoftDomain},
+          {"QLinearAdd", 1, kLatestOpset, import_qlinear_binary<C::Add>, kMicrosoftDomain},
+          {"QLinearAveragePool", 1, kLatestOpset, import_qlinear_average_pool, kMicrosoftDomain},
+          {"QLinearConcat", 1, kLatestOpset, import_qlinear_concat, kMicrosoftDomain},
           {"QLinearConv", 1, kLatestOpset, import_channels_last_conv, kMicrosoftDomain},
-          {"QLinearGlobalAveragePool", 1, kLatestOpset, import_global_average_pool, kMicrosoftDomain},
-          {"QLinearLeakyRelu", 1, kLatestOpset, import_leaky_relu, kMicrosoftDomain},
-          {"QLinearMul", 1, kLatestOpset, import_binary<C::Mul>, kMicrosoftDomain},
-          {"QLinearReduceMean", 1, kLatestOpset, import_reduce_mean, kMicrosoftDomain},
-          {"QLinearSigmoid", 1, kLatestOpset, import_sigmoid, kMicrosoftDomain},
-          {"QLinearSoftmax", 1, kLatestOpset, import_softmax, kMicrosoftDomain},
-          {"QLinearWhere", 1, kLatestOpset, import_where, kMicrosoftDomain},
-          {"QuantizeLinear", 1, kLatestOpset, import_quantize, kMicrosoftDomain}};
+          {"QLinearGlobalAveragePool", 1, kLatestOpset, import_qlinear_global_average_pool, kMicrosoftDomain},
+          {"QLinearLeakyRelu", 1, kLatestOpset, import_qlinear_leaky_relu, kMicrosoftDomain},
+          {"QLinearMul", 1, kLatestOpset, import_qlinear_binary<C::Mul>, kMicrosoftDomain},
+          {"QLinearReduceMean", 1, kLatestOpset, import_qlinear_reduce_mean, kMicrosoftDomain},
+          {"QLinearSigmoid", 1, kLatestOpset, import_qlinear_sigmoid, kMicrosoftDomain},
+          {"QLinearSoftmax", 1, kLatestOpset, import_qlinear_softmax, kMicrosoftDomain},
+          {"QLinearWhere", 1, kLatestOpset, import_qlinear_where, kMicrosoftDomain},
+          {"QuantizeLinear", 1, kLatestOpset, import_microsoft_quantize, kMicrosoftDomain}};
 }
 
 }  // namespace lathe::onnx

@@ -57,7 +57,7 @@ Values finish(NodeImport& node, const Heads& heads, ValueId cosines, ValueId sin
   return {node.pointwise(C::Mul, {y, node.scalar(scale, node.dtype_of(y))}, "scale")};
 }
 
-Values import_rotary(NodeImport& node) {
+Values import_microsoft_rotary(NodeImport& node) {
   const Heads heads = read_heads(node, 2);
   const Dim length = node.shape_of(heads.x)[heads.rotation.head_axis == 2 ? 1 : 2];
   ValueId positions = node.cast(node.in(1), DType::Int64, "positions");
@@ -139,7 +139,7 @@ Values import_gemma_rotary(NodeImport& node) {
 std::vector<Importer> microsoft_rotary_importers() {
   return {{"GemmaRotaryEmbedding", 1, kLatestOpset, import_gemma_rotary, kMicrosoftDomain},
           {"MRotaryEmbedding", 1, kLatestOpset, import_multimodal_rotary, kMicrosoftDomain},
-          {"RotaryEmbedding", 1, kLatestOpset, import_rotary, kMicrosoftDomain}};
+          {"RotaryEmbedding", 1, kLatestOpset, import_microsoft_rotary, kMicrosoftDomain}};
 }
 
 }  // namespace lathe::onnx

@@ -11,13 +11,13 @@ namespace {
 
 using C = PointwiseCode;
 
-Values import_trilu(NodeImport& node) {
+Values import_microsoft_trilu(NodeImport& node) {
   return import_as(node, "Trilu", 14, node.inputs());
 }
-Values import_gather_nd(NodeImport& node) {
+Values import_microsoft_gather_nd(NodeImport& node) {
   return import_as(node, "GatherND", 12, node.inputs());
 }
-Values import_grid_sample(NodeImport& node) {
+Values import_microsoft_grid_sample(NodeImport& node) {
   return import_as(node, "GridSample", 16, node.inputs());
 }
 
@@ -27,12 +27,12 @@ void refuse_windows(const NodeImport& node) {
         "states of several steps (state_window) are not supported; export with the last state alone");
 }
 
-Values import_linear_attention(NodeImport& node) {
+Values import_microsoft_linear_attention(NodeImport& node) {
   refuse_windows(node);
   return import_as(node, "LinearAttention", 27, node.inputs());
 }
 
-Values import_causal_conv(NodeImport& node) {
+Values import_microsoft_causal_conv(NodeImport& node) {
   refuse_windows(node);
   if (node.integer("ndim", 1) != 1 || node.integer("dilation", 1) != 1 ||
       node.integer("channels_last", 0) != 0)
@@ -42,13 +42,13 @@ Values import_causal_conv(NodeImport& node) {
 
 // outputs: the values in the order in which they come first, the place of each element among them, how often
 // each comes
-Values import_unique(NodeImport& node) {
+Values import_microsoft_unique(NodeImport& node) {
   const Values all = node.add_multi(Unique{.sorted = false}, {node.in(0)}, 4);
   return {all[0], all[2], all[3]};
 }
 
 // Numbers may come as vectors of one element; the step is 1 unless it is there.
-Values import_range(NodeImport& node) {
+Values import_microsoft_range(NodeImport& node) {
   const auto number = [&](size_t i) {
     if (!node.has(i)) return node.scalar(1, node.dtype(0));
     return node.rank(i) == 0 ? node.in(i) : node.reshape(node.in(i), {}, "number");
@@ -57,7 +57,7 @@ Values import_range(NodeImport& node) {
 }
 
 // Pads may have an axis of one in front; the value may be a vector of one element.
-Values import_pad(NodeImport& node) {
+Values import_microsoft_pad(NodeImport& node) {
   ValueId pads = node.in(1), value = node.in_or_none(2);
   if (node.rank(1) == 2) pads = node.reshape(pads, {node.shape(1)[1]}, "pads");
   if (value != kNoValue && node.rank(2) == 1) value = node.reshape(value, {}, "value");
@@ -222,25 +222,25 @@ Values import_hyper_connection(NodeImport& node) {
 
 std::vector<Importer> microsoft_standard_importers() {
   return {{"CDist", 1, kLatestOpset, import_cdist, kMicrosoftDomain},
-          {"CausalConvWithState", 1, kLatestOpset, import_causal_conv, kMicrosoftDomain},
+          {"CausalConvWithState", 1, kLatestOpset, import_microsoft_causal_conv, kMicrosoftDomain},
           {"ComplexMul", 1, kLatestOpset, import_complex_mul<false>, kMicrosoftDomain},
           {"ComplexMulConj", 1, kLatestOpset, import_complex_mul<true>, kMicrosoftDomain},
           {"ExpandDims", 1, kLatestOpset, import_expand_dims, kMicrosoftDomain},
-          {"GatherND", 1, kLatestOpset, import_gather_nd, kMicrosoftDomain},
-          {"GridSample", 1, kLatestOpset, import_grid_sample, kMicrosoftDomain},
+          {"GatherND", 1, kLatestOpset, import_microsoft_gather_nd, kMicrosoftDomain},
+          {"GridSample", 1, kLatestOpset, import_microsoft_grid_sample, kMicrosoftDomain},
           {"HyperConnectionPostMix", 1, kLatestOpset, import_hyper_connection, kMicrosoftDomain},
           {"Inverse", 1, kLatestOpset, import_inverse, kMicrosoftDomain},
           {"IsAllFinite", 1, kLatestOpset, import_is_all_finite, kMicrosoftDomain},
-          {"LinearAttention", 1, kLatestOpset, import_linear_attention, kMicrosoftDomain},
+          {"LinearAttention", 1, kLatestOpset, import_microsoft_linear_attention, kMicrosoftDomain},
           {"MulInteger", 1, kLatestOpset, import_mul_integer, kMicrosoftDomain},
           {"NhwcMaxPool", 1, kLatestOpset, import_nhwc_max_pool, kMicrosoftDomain},
-          {"Pad", 1, kLatestOpset, import_pad, kMicrosoftDomain},
-          {"Range", 1, kLatestOpset, import_range, kMicrosoftDomain},
+          {"Pad", 1, kLatestOpset, import_microsoft_pad, kMicrosoftDomain},
+          {"Range", 1, kLatestOpset, import_microsoft_range, kMicrosoftDomain},
           {"ReduceSumInteger", 1, kLatestOpset, import_reduce_sum_integer, kMicrosoftDomain},
           {"SampleOp", 1, kLatestOpset, import_sample, kMicrosoftDomain},
-          {"Trilu", 1, kLatestOpset, import_trilu, kMicrosoftDomain},
+          {"Trilu", 1, kLatestOpset, import_microsoft_trilu, kMicrosoftDomain},
           {"UnfoldTensor", 1, kLatestOpset, import_unfold, kMicrosoftDomain},
-          {"Unique", 1, kLatestOpset, import_unique, kMicrosoftDomain}};
+          {"Unique", 1, kLatestOpset, import_microsoft_unique, kMicrosoftDomain}};
 }
 
 }  // namespace lathe::onnx

@@ -9,7 +9,6 @@
 namespace lathe::onnx {
 namespace {
 
-constexpr int kFloat = 1, kInt32 = 6, kInt64 = 7;
 using Names = TestModel::Names;
 
 std::string operators(const Graph& graph) {
@@ -20,15 +19,15 @@ std::string operators(const Graph& graph) {
 }
 
 // A node whose inputs are the model's, all FP32 unless the name begins with "i" (int32).
-struct Input {
+struct MicrosoftInput {
   std::string name;
   Names dims;
 };
-TestModel one_node(std::string_view op, const std::vector<Input>& inputs, const Names& attributes,
-                   const Names& outputs = {"y"}) {
+TestModel microsoft_node(std::string_view op, const std::vector<MicrosoftInput>& inputs,
+                         const Names& attributes, const Names& outputs = {"y"}) {
   TestModel m;
   Names names;
-  for (const Input& input : inputs) {
+  for (const MicrosoftInput& input : inputs) {
     names.push_back(input.name);
     if (!input.name.empty()) m.input(input.name, input.name[0] == 'i' ? kInt32 : kFloat, input.dims);
   }
@@ -39,16 +38,18 @@ TestModel one_node(std::string_view op, const std::vector<Input>& inputs, const 
 }
 
 const std::string kHeads = TestModel::int_attribute("num_heads", 2);
-const std::vector<Input> kRows = {{"q", {"b", "s", "8"}}, {"k", {"b", "s", "8"}}, {"v", {"b", "s", "8"}}};
+const std::vector<MicrosoftInput> kRows = {
+    {"q", {"b", "s", "8"}}, {"k", {"b", "s", "8"}}, {"v", {"b", "s", "8"}}};
 
-std::vector<Input> with(std::vector<Input> inputs, const std::vector<Input>& more) {
+std::vector<MicrosoftInput> with(std::vector<MicrosoftInput> inputs,
+                                 const std::vector<MicrosoftInput>& more) {
   inputs.insert(inputs.end(), more.begin(), more.end());
   return inputs;
 }
 
 TEST(ImportMicrosoft, AttentionIsTheCoreOperator) {
   const TestModel m =
-      one_node("MultiHeadAttention", kRows, {kHeads, TestModel::int_attribute("unidirectional", 1)});
+      microsoft_node("MultiHeadAttention", kRows, {kHeads, TestModel::int_attribute("unidirectional", 1)});
   const Graph graph = import_graph(m);
   EXPECT_EQ(operators(graph),
             "Reshape Transpose Reshape Transpose Reshape Transpose Attention Transpose Reshape");
@@ -97,43 +98,47 @@ TEST(ImportMicrosoft, ACacheGrowsByTheNewPositionsOrToTheTotal) {
 
 TEST(ImportMicrosoft, RefusesWhatItCannotSay) {
   const auto shared = TestModel::int_attribute("past_present_share_buffer", 1);
-  const std::vector<Input> past = {{"pk", {"b", "2", "p", "4"}}, {"pv", {"b", "2", "p", "4"}}};
-  const std::vector<Input> no_mask = {{"", {}}, {"", {}}};
-  expect_says(import_error(one_node("DecoderMaskedMultiHeadAttention", with(with(kRows, no_mask), past),
-                                    {kHeads, shared})),
+  const std::vector<MicrosoftInput> past = {{"pk", {"b", "2", "p", "4"}}, {"pv", {"b", "2", "p", "4"}}};
+  const std::vector<MicrosoftInput> no_mask = {{"", {}}, {"", {}}};
+  expect_says(import_error(microsoft_node("DecoderMaskedMultiHeadAttention", with(with(kRows, no_mask), past),
+                                          {kHeads, shared})),
               "past and present in one buffer (past_present_share_buffer) are not supported: leave the "
               "attribute out");
   const auto beams =
       with(with(with(kRows, no_mask), {{"", {}}}), with(past, {{"", {}}, {"i_beams", {"b", "4", "9"}}}));
-  expect_says(import_error(one_node("MultiHeadAttention", beams, {kHeads})),
+  expect_says(import_error(microsoft_node("MultiHeadAttention", beams, {kHeads})),
               "caches that several beams share (cache_indirection)");
   const auto length = with(with(with(kRows, no_mask), {{"", {}}}), with(past, {{"i_length", {"1"}}}));
-  expect_says(import_error(one_node("MultiHeadAttention", length, {kHeads})),
+  expect_says(import_error(microsoft_node("MultiHeadAttention", length, {kHeads})),
               "past and present in one buffer (past_sequence_length)");
-  const std::vector<Input> projected = {{"x", {"b", "s", "4"}}, {"w", {"4", "12"}}};
+  const std::vector<MicrosoftInput> projected = {{"x", {"b", "s", "4"}}, {"w", {"4", "12"}}};
+  expect_says(import_error(
+                  microsoft_node("Attention", projected, {kHeads, TestModel::int_attribute("do_rotary", 1)})),
+              "rotary embeddings inside of it (do_rotary)");
   expect_says(
-      import_error(one_node("Attention", projected, {kHeads, TestModel::int_attribute("do_rotary", 1)})),
-      "rotary embeddings inside of it (do_rotary)");
-  expect_says(import_error(one_node("Attention", {{"x", {"b", "s", "4"}}, {"w", {"4", "13"}}}, {kHeads})),
-              "the width of its weight, 13, does not divide into q, k and v");
-  expect_says(import_error(one_node("Attention", projected,
-                                    {kHeads, TestModel::ints_attribute("qkv_hidden_sizes", {4, 4, 5})})),
-              "qkv_hidden_sizes add up to 13 instead of the weight's 12");
-  expect_says(import_error(one_node("Attention", projected, {TestModel::int_attribute("num_heads", 3)})),
-              "a width of 4 is not made of 3 heads");
+      import_error(microsoft_node("Attention", {{"x", {"b", "s", "4"}}, {"w", {"4", "13"}}}, {kHeads})),
+      "the width of its weight, 13, does not divide into q, k and v");
+  expect_says(
+      import_error(microsoft_node("Attention", projected,
+                                  {kHeads, TestModel::ints_attribute("qkv_hidden_sizes", {4, 4, 5})})),
+      "qkv_hidden_sizes add up to 13 instead of the weight's 12");
+  expect_says(
+      import_error(microsoft_node("Attention", projected, {TestModel::int_attribute("num_heads", 3)})),
+      "a width of 4 is not made of 3 heads");
 }
 
 TEST(ImportMicrosoft, RefusesHeadsAndPastsOfOtherRanks) {
-  const std::vector<Input> no_mask = {{"", {}}, {"", {}}, {"", {}}};
+  const std::vector<MicrosoftInput> no_mask = {{"", {}}, {"", {}}, {"", {}}};
   const auto past = with(with(kRows, no_mask), {{"pk", {"b", "p"}}, {"pv", {"b", "p"}}});
-  expect_says(import_error(one_node("MultiHeadAttention", past, {kHeads})),
+  expect_says(import_error(microsoft_node("MultiHeadAttention", past, {kHeads})),
               "its past needs four dimensions (batch, heads, positions, width)");
-  const std::vector<Input> flat = {
+  const std::vector<MicrosoftInput> flat = {
       {"q", {"b", "s", "8"}}, {"k", {"b", "2", "p", "4"}}, {"v", {"b", "p", "8"}}};
-  expect_says(import_error(one_node("MultiHeadAttention", flat, {kHeads})), "its heads need four dimensions");
+  expect_says(import_error(microsoft_node("MultiHeadAttention", flat, {kHeads})),
+              "its heads need four dimensions");
   const auto caches = with(kRows, {{"pk", {"b", "p"}}, {"pv", {"b", "p"}}, {"i_l", {"b"}}, {"i_t", {}}});
-  expect_says(import_error(one_node("GroupQueryAttention", caches,
-                                    {kHeads, TestModel::int_attribute("kv_num_heads", 2)})),
+  expect_says(import_error(microsoft_node("GroupQueryAttention", caches,
+                                          {kHeads, TestModel::int_attribute("kv_num_heads", 2)})),
               "its caches need four dimensions (batch, heads, positions, width)");
 }
 
@@ -170,44 +175,46 @@ TEST(ImportMicrosoft, BlocksOfSparseAttentionAreChecked) {
 }
 
 TEST(ImportMicrosoft, RefusesCachesOfOtherKinds) {
-  const std::vector<Input> front =
+  const std::vector<MicrosoftInput> front =
       with(kRows, {{"pk", {"b", "2", "p", "4"}}, {"pv", {"b", "2", "p", "4"}}, {"i_l", {"b"}}, {"i_t", {}}});
   const auto groups = TestModel::int_attribute("kv_num_heads", 2);
-  expect_says(import_error(one_node("GroupQueryAttention", front,
-                                    {kHeads, groups, TestModel::int_attribute("sliding_window_cache", 1)})),
-              "a cache that forgets positions (sliding_window_cache)");
-  const std::vector<Input> absent(5);
-  expect_says(import_error(one_node("GroupQueryAttention", with(with(front, absent), {{"scale", {"1"}}}),
-                                    {kHeads, groups})),
+  expect_says(
+      import_error(microsoft_node("GroupQueryAttention", front,
+                                  {kHeads, groups, TestModel::int_attribute("sliding_window_cache", 1)})),
+      "a cache that forgets positions (sliding_window_cache)");
+  const std::vector<MicrosoftInput> absent(5);
+  expect_says(import_error(microsoft_node("GroupQueryAttention",
+                                          with(with(front, absent), {{"scale", {"1"}}}), {kHeads, groups})),
               "its cache is quantized (k_scale, v_scale)");
 }
 
 TEST(ImportMicrosoft, RefusesParametersThatMeanNothing) {
-  const std::vector<Input> image = {{"x", {"1", "2", "4", "4"}}, {"w", {"2", "2", "1", "1"}}};
-  expect_says(import_error(one_node("FusedConv", image, {TestModel::text_attribute("activation", "Sine")})),
-              "its activation 'Sine' is not known");
-  expect_says(import_error(one_node("BiasSplitGelu", {{"x", {"1", "2", "5"}}, {"b", {"5"}}}, {})),
+  const std::vector<MicrosoftInput> image = {{"x", {"1", "2", "4", "4"}}, {"w", {"2", "2", "1", "1"}}};
+  expect_says(
+      import_error(microsoft_node("FusedConv", image, {TestModel::text_attribute("activation", "Sine")})),
+      "its activation 'Sine' is not known");
+  expect_says(import_error(microsoft_node("BiasSplitGelu", {{"x", {"1", "2", "5"}}, {"b", {"5"}}}, {})),
               "its last dimension, 5, has no halves");
-  const std::vector<Input> norm = {{"x", {"1", "2", "4", "4"}}, {"g", {"4"}}, {"b", {"4"}}};
-  expect_says(import_error(one_node(
+  const std::vector<MicrosoftInput> norm = {{"x", {"1", "2", "4", "4"}}, {"g", {"4"}}, {"b", {"4"}}};
+  expect_says(import_error(microsoft_node(
                   "GroupNorm", norm,
                   {TestModel::int_attribute("groups", 2), TestModel::int_attribute("activation", 3)})),
               "activation is 3, not 0 or 1");
-  expect_says(import_error(one_node(
+  expect_says(import_error(microsoft_node(
                   "GroupNorm", norm,
                   {TestModel::int_attribute("groups", 0), TestModel::int_attribute("activation", 0)})),
               "groups is 0");
-  const std::vector<Input> gated = {{"x", {"2", "6"}}, {"s", {"4"}}, {"g", {"2", "6"}}};
-  expect_says(import_error(one_node("GatedRMSNorm", gated, {})),
+  const std::vector<MicrosoftInput> gated = {{"x", {"2", "6"}}, {"s", {"4"}}, {"g", {"2", "6"}}};
+  expect_says(import_error(microsoft_node("GatedRMSNorm", gated, {})),
               "its last dimension is no multiple of the scale's 4 elements");
-  const std::vector<Input> turned = {
+  const std::vector<MicrosoftInput> turned = {
       {"x", {"1", "2", "8"}}, {"i_p", {"3", "1", "2"}}, {"c", {"9", "4"}}, {"s", {"9", "4"}}};
-  expect_says(import_error(one_node("MRotaryEmbedding", turned,
-                                    {TestModel::ints_attribute("mrope_section", {1, 1, 1})})),
+  expect_says(import_error(microsoft_node("MRotaryEmbedding", turned,
+                                          {TestModel::ints_attribute("mrope_section", {1, 1, 1})})),
               "mrope_section must be three numbers that add up to 4");
-  expect_says(
-      import_error(one_node("RotaryEmbedding", turned, {TestModel::int_attribute("is_packed_batching", 1)})),
-      "sequences of several lengths in one row (is_packed_batching)");
+  expect_says(import_error(microsoft_node("RotaryEmbedding", turned,
+                                          {TestModel::int_attribute("is_packed_batching", 1)})),
+              "sequences of several lengths in one row (is_packed_batching)");
 }
 
 }  // namespace

@@ -11,25 +11,25 @@
 namespace lathe::onnx {
 namespace {
 
-constexpr int kFloat = 1, kUInt8 = 2, kInt8 = 3, kInt16 = 5, kInt32 = 6, kInt64 = 7, kUInt4 = 21;
 using Names = TestModel::Names;
 
-struct Input {
+struct TypedInput {
   std::string name;
   int type = kFloat;
   Names dims = {};
 };
 
-Names names_of(const std::vector<Input>& inputs) {
+Names names_of(const std::vector<TypedInput>& inputs) {
   Names names;
-  for (const Input& input : inputs) names.push_back(input.name);
+  for (const TypedInput& input : inputs) names.push_back(input.name);
   return names;
 }
 
 // Inputs of the model, and of a node of com.microsoft. Those of `constants` are in `m` already.
-TestModel one_node(std::string_view op, const std::vector<Input>& inputs, const Names& attributes = {},
-                   const Names& outputs = {"y"}, TestModel m = TestModel(), const Names& constants = {}) {
-  for (const Input& input : inputs)
+TestModel refused_node(std::string_view op, const std::vector<TypedInput>& inputs,
+                       const Names& attributes = {}, const Names& outputs = {"y"}, TestModel m = TestModel(),
+                       const Names& constants = {}) {
+  for (const TypedInput& input : inputs)
     if (!input.name.empty() && std::find(constants.begin(), constants.end(), input.name) == constants.end())
       m.input(input.name, input.type, input.dims);
   m.node(op, names_of(inputs), outputs, attributes, "com.microsoft");
@@ -48,9 +48,9 @@ const auto kInt = [](std::string_view name, int64_t value) { return TestModel::i
 // --- GatherBlockQuantized
 TestModel gather(int data_type, const Names& data, const Names& scales, const Names& attributes,
                  int index_type = kInt64) {
-  return one_node("GatherBlockQuantized",
-                  {{"data", data_type, data}, {"index", index_type, {"b", "s"}}, {"scales", kFloat, scales}},
-                  attributes);
+  return refused_node(
+      "GatherBlockQuantized",
+      {{"data", data_type, data}, {"index", index_type, {"b", "s"}}, {"scales", kFloat, scales}}, attributes);
 }
 
 TEST(ImportGatherBlockQuantized, KeepsSymbolicDims) {
@@ -84,20 +84,20 @@ TEST(ImportGatherBlockQuantized, RefusesWhatMeansNothing) {
   says(gather(kUInt8, {}, {}, {}), "its data needs a dimension at least");
   says(gather(kUInt8, {"9", "32"}, {"9", "2"}, {kInt("block_size", 32)}, kFloat),
        "its indices must be int32 or int64");
-  const std::vector<Input> with_zeros = {{"data", kUInt8, {"9", "32"}},
-                                         {"index", kInt64, {"s"}},
-                                         {"scales", kFloat, {"9", "2"}},
-                                         {"zeros", kUInt8, {"9", "2"}}};
-  says(one_node("GatherBlockQuantized", with_zeros, {kInt("block_size", 32)}),
+  const std::vector<TypedInput> with_zeros = {{"data", kUInt8, {"9", "32"}},
+                                              {"index", kInt64, {"s"}},
+                                              {"scales", kFloat, {"9", "2"}},
+                                              {"zeros", kUInt8, {"9", "2"}}};
+  says(refused_node("GatherBlockQuantized", with_zeros, {kInt("block_size", 32)}),
        "its zero points have shape [9, 2], expected [9, 1]");
-  std::vector<Input> other_type = with_zeros;
+  std::vector<TypedInput> other_type = with_zeros;
   other_type[3] = {"zeros", kInt8, {"9", "1"}};
-  says(one_node("GatherBlockQuantized", other_type, {kInt("block_size", 32)}),
+  says(refused_node("GatherBlockQuantized", other_type, {kInt("block_size", 32)}),
        "its zero points must have the type of its data");
 }
 
 // --- QAttention, QEmbedLayerNormalization
-std::vector<Input> attention(const Names& scales) {
+std::vector<TypedInput> attention(const Names& scales) {
   return {{"x", kUInt8, {"b", "s", "4"}},
           {"w", kInt8, {"4", "12"}},
           {"bias", kFloat, {"12"}},
@@ -107,33 +107,33 @@ std::vector<Input> attention(const Names& scales) {
 
 TEST(ImportQAttention, SaysItsShapeAndRefusesTheRest) {
   const auto heads = kInt("num_heads", 2);
-  EXPECT_EQ(shape_of_output(one_node("QAttention", attention({"12"}), {heads})), "[b, s, 4]");
-  expect_says(import_error(one_node("QAttention", attention({"3"}), {heads})),
+  EXPECT_EQ(shape_of_output(refused_node("QAttention", attention({"12"}), {heads})), "[b, s, 4]");
+  expect_says(import_error(refused_node("QAttention", attention({"3"}), {heads})),
               "scales and zero points of its weights are one, or one per column (12)");
-  expect_says(import_error(one_node("QAttention", attention({}), {heads, kInt("do_rotary", 1)})),
+  expect_says(import_error(refused_node("QAttention", attention({}), {heads, kInt("do_rotary", 1)})),
               "rotary embeddings inside of it (do_rotary)");
   expect_says(
-      import_error(one_node("QAttention", attention({}), {heads, kInt("past_present_share_buffer", 1)})),
+      import_error(refused_node("QAttention", attention({}), {heads, kInt("past_present_share_buffer", 1)})),
       "past and present in one buffer (past_present_share_buffer)");
-  std::vector<Input> flat = attention({});
+  std::vector<TypedInput> flat = attention({});
   flat[0].dims = {"s", "4"};
-  expect_says(import_error(one_node("QAttention", flat, {heads})),
+  expect_says(import_error(refused_node("QAttention", flat, {heads})),
               "it takes an input of three dimensions, weights of two and a bias of one");
 }
 
 TEST(ImportQEmbedLayerNormalization, RefusesScalesPerRowAndHalfOfTheSegments) {
-  std::vector<Input> inputs = {{"ids", kInt32, {"b", "s"}},    {"", 0}, {"words", kUInt8, {"9", "4"}},
-                               {"places", kUInt8, {"7", "4"}}, {"", 0}, {"gamma", kUInt8, {"4"}},
-                               {"beta", kUInt8, {"4"}},        {"", 0}};
+  std::vector<TypedInput> inputs = {{"ids", kInt32, {"b", "s"}},    {"", 0}, {"words", kUInt8, {"9", "4"}},
+                                    {"places", kUInt8, {"7", "4"}}, {"", 0}, {"gamma", kUInt8, {"4"}},
+                                    {"beta", kUInt8, {"4"}},        {"", 0}};
   for (const char* name : {"s0", "s1", "", "s3", "s4"}) inputs.push_back({name, kFloat, {}});
   for (const char* name : {"z0", "z1", "", "z3", "z4"}) inputs.push_back({name, kUInt8, {}});
-  EXPECT_EQ(shape_of_output(one_node("QEmbedLayerNormalization", inputs, {}, {"y", "counts"}), 1), "[b]");
-  std::vector<Input> per_row = inputs;
+  EXPECT_EQ(shape_of_output(refused_node("QEmbedLayerNormalization", inputs, {}, {"y", "counts"}), 1), "[b]");
+  std::vector<TypedInput> per_row = inputs;
   per_row[8].dims = {"9"};
-  expect_says(import_error(one_node("QEmbedLayerNormalization", per_row, {}, {"y", "counts"})),
+  expect_says(import_error(refused_node("QEmbedLayerNormalization", per_row, {}, {"y", "counts"})),
               "input 8 must be one number, a scale or a zero point of a whole tensor");
   inputs[1] = {"segments", kInt32, {"b", "s"}};
-  expect_says(import_error(one_node("QEmbedLayerNormalization", inputs, {}, {"y", "counts"})),
+  expect_says(import_error(refused_node("QEmbedLayerNormalization", inputs, {}, {"y", "counts"})),
               "segment ids and their table come together, or neither is there");
 }
 
@@ -142,8 +142,8 @@ TestModel bnb4(size_t bytes, size_t factors, const Names& attributes) {
   TestModel m;
   m.constant<uint8_t>("codes", kUInt8, {static_cast<int64_t>(bytes)}, std::vector<uint8_t>(bytes, 0x21));
   m.constant<float>("factors", kFloat, {static_cast<int64_t>(factors)}, std::vector<float>(factors, 1));
-  return one_node("MatMulBnb4", {{"x", kFloat, {"m", "4"}}, {"codes"}, {"factors"}}, attributes, {"y"}, m,
-                  {"codes", "factors"});
+  return refused_node("MatMulBnb4", {{"x", kFloat, {"m", "4"}}, {"codes"}, {"factors"}}, attributes, {"y"}, m,
+                      {"codes", "factors"});
 }
 
 TEST(ImportMatMulBnb4, ChecksEverySize) {
@@ -158,25 +158,25 @@ TEST(ImportMatMulBnb4, ChecksEverySize) {
   expect_says(import_error(bnb4(10, 2, sizes(5, 4, 16, 2))), "quant_type is 2, expected 0 (FP4) or 1 (NF4)");
   expect_says(import_error(bnb4(10, 2, sizes(int64_t{1} << 62, 4, 16, 1))),
               "N is 4611686018427387904 and K is 4");
-  expect_says(import_error(one_node("MatMulBnb4",
-                                    {{"x", kFloat, {"m", "4"}}, {"c", kUInt8, {"10"}}, {"f", kFloat, {"2"}}},
-                                    sizes(5, 4, 16, 1))),
+  expect_says(import_error(refused_node(
+                  "MatMulBnb4", {{"x", kFloat, {"m", "4"}}, {"c", kUInt8, {"10"}}, {"f", kFloat, {"2"}}},
+                  sizes(5, 4, 16, 1))),
               "its weights depend on an input; they must be constant");
 }
 
 TEST(ImportMatMulNBits, RefusesSizesWhoseProductIsTooLarge) {
-  expect_says(import_error(one_node(
+  expect_says(import_error(refused_node(
                   "MatMulNBits", {{"x", kFloat, {"m", "4"}}, {"w", kUInt8, {"1"}}, {"s", kFloat, {"1"}}},
                   {kInt("N", int64_t{1} << 40), kInt("K", int64_t{1} << 40), kInt("block_size", 16)})),
               "K, N or block_size is too large");
 }
 
 TEST(ImportMatMulInteger16, TakesIntegersOf16Bits) {
-  EXPECT_EQ(
-      shape_of_output(one_node("MatMulInteger16", {{"a", kInt16, {"m", "4"}}, {"b", kInt16, {"4", "3"}}})),
-      "[m, 3]");
+  EXPECT_EQ(shape_of_output(
+                refused_node("MatMulInteger16", {{"a", kInt16, {"m", "4"}}, {"b", kInt16, {"4", "3"}}})),
+            "[m, 3]");
   expect_says(
-      import_error(one_node("MatMulInteger16", {{"a", kInt8, {"m", "4"}}, {"b", kInt16, {"4", "3"}}})),
+      import_error(refused_node("MatMulInteger16", {{"a", kInt8, {"m", "4"}}, {"b", kInt16, {"4", "3"}}})),
       "its operands are integers of 16 bits");
 }
 
@@ -188,7 +188,7 @@ TestModel mixture(const Names& attributes, const std::vector<int64_t>& scales = 
   m.constant<uint8_t>("w2", kUInt8, {2, 8, 2}, std::vector<uint8_t>(32, 0x97));
   m.constant<float>("s1", kFloat, scales, std::vector<float>(static_cast<size_t>(count), 1));
   m.constant<float>("s2", kFloat, {2, 8}, std::vector<float>(16, 1));
-  return one_node(
+  return refused_node(
       "QMoE",
       {{"x", kFloat, {"t", "8"}}, {"router", kFloat, {"t", "2"}}, {"w1"}, {"s1"}, {""}, {"w2"}, {"s2"}},
       attributes, {"y"}, m, {"w1", "s1", "w2", "s2"});
@@ -208,20 +208,20 @@ TEST(ImportQMoE, RefusesOtherKindsOfWeights) {
 
 TEST(ImportDynamicQuantizeLSTM, WantsANumberPerDirectionOrGateRow) {
   const auto lstm = [](const Names& scale, const Names& w) {
-    return one_node("DynamicQuantizeLSTM",
-                    {{"x", kFloat, {"t", "b", "3"}},
-                     {"w", kInt8, w},
-                     {"r", kInt8, {"1", "2", "8"}},
-                     {""},
-                     {""},
-                     {""},
-                     {""},
-                     {""},
-                     {"ws", kFloat, scale},
-                     {"wz", kInt8, {"1"}},
-                     {"rs", kFloat, {"1"}},
-                     {"rz", kInt8, {"1"}}},
-                    {kInt("hidden_size", 2)});
+    return refused_node("DynamicQuantizeLSTM",
+                        {{"x", kFloat, {"t", "b", "3"}},
+                         {"w", kInt8, w},
+                         {"r", kInt8, {"1", "2", "8"}},
+                         {""},
+                         {""},
+                         {""},
+                         {""},
+                         {""},
+                         {"ws", kFloat, scale},
+                         {"wz", kInt8, {"1"}},
+                         {"rs", kFloat, {"1"}},
+                         {"rz", kInt8, {"1"}}},
+                        {kInt("hidden_size", 2)});
   };
   EXPECT_EQ(shape_of_output(lstm({"1", "8"}, {"1", "3", "8"})), "[t, 1, b, 2]");
   expect_says(import_error(lstm({"8"}, {"1", "3", "8"})), "input 8 must have a number per direction");
@@ -241,8 +241,9 @@ TEST(ImportRelativePositionBias, LengthsMayBeShapes) {
 
 TEST(ImportRelativePositionBias, RefusesDistancesWithoutBuckets) {
   const auto bias = [](const Names& table, int64_t farthest, int64_t both = 0) {
-    return one_node("RelativePositionBias", {{"table", kFloat, table}, {"q", kInt64, {}}, {"k", kInt64, {}}},
-                    {kInt("max_distance", farthest), kInt("is_bidirectional", both)});
+    return refused_node("RelativePositionBias",
+                        {{"table", kFloat, table}, {"q", kInt64, {}}, {"k", kInt64, {}}},
+                        {kInt("max_distance", farthest), kInt("is_bidirectional", both)});
   };
   expect_says(
       import_error(bias({"8", "2"}, 4)),
@@ -255,14 +256,14 @@ TEST(ImportRelativePositionBias, RefusesDistancesWithoutBuckets) {
 
 TEST(ImportGatedRelativePositionBias, RefusesGatesWithoutHalves) {
   const auto gated = [](const Names& weights) {
-    return one_node("GatedRelativePositionBias",
-                    {{"q", kFloat, {"b", "s", "8"}},
-                     {"bias", kFloat, {"8"}},
-                     {"pos", kFloat, {"1", "2", "s", "s"}},
-                     {"w", kFloat, weights},
-                     {"wb", kFloat, {"6"}},
-                     {"a", kFloat, {"1", "2", "1", "1"}}},
-                    {kInt("num_heads", 2)});
+    return refused_node("GatedRelativePositionBias",
+                        {{"q", kFloat, {"b", "s", "8"}},
+                         {"bias", kFloat, {"8"}},
+                         {"pos", kFloat, {"1", "2", "s", "s"}},
+                         {"w", kFloat, weights},
+                         {"wb", kFloat, {"6"}},
+                         {"a", kFloat, {"1", "2", "1", "1"}}},
+                        {kInt("num_heads", 2)});
   };
   EXPECT_EQ(shape_of_output(gated({"4", "6"})), "[b, 2, s, s]");
   expect_says(import_error(gated({"4", "5"})),
@@ -270,37 +271,39 @@ TEST(ImportGatedRelativePositionBias, RefusesGatesWithoutHalves) {
 }
 
 TEST(ImportRemovePadding, KnowsAllSizesButTheTokens) {
-  const TestModel m = one_node("RemovePadding", {{"x", kFloat, {"b", "s", "8"}}, {"n", kInt32, {"b"}}}, {},
-                               {"tokens", "places", "sums", "longest"});
+  const TestModel m = refused_node("RemovePadding", {{"x", kFloat, {"b", "s", "8"}}, {"n", kInt32, {"b"}}},
+                                   {}, {"tokens", "places", "sums", "longest"});
   EXPECT_EQ(shape_of_output(m, 1), "[b, s]");
   EXPECT_EQ(shape_of_output(m, 2), "[b + 1]");
   EXPECT_EQ(shape_of_output(m, 3), "[1]");
-  expect_says(import_error(one_node("RemovePadding", {{"x", kFloat, {"b", "8"}}, {"n", kInt32, {"b"}}})),
+  expect_says(import_error(refused_node("RemovePadding", {{"x", kFloat, {"b", "8"}}, {"n", kInt32, {"b"}}})),
               "it takes an input of three dimensions (batch, sequence, width)");
-  expect_says(import_error(one_node("RestorePadding", {{"x", kFloat, {"t", "8"}}, {"n", kInt32, {"b"}}})),
+  expect_says(import_error(refused_node("RestorePadding", {{"x", kFloat, {"t", "8"}}, {"n", kInt32, {"b"}}})),
               "its token offsets need two dimensions (batch, sequence)");
 }
 
 // --- signals, numbers, images
 TEST(ImportSignals, RefusesOtherTransforms) {
-  const std::vector<Input> x = {{"x", kFloat, {"b", "8"}}};
-  EXPECT_EQ(shape_of_output(one_node("Rfft", x)), "[b, 5, 2]");
-  EXPECT_EQ(shape_of_output(one_node("Irfft", {{"x", kFloat, {"b", "n", "2"}}}, {kInt("signal_ndim", 1)})),
-            "[b, 2*n - 2]");
-  expect_says(import_error(one_node("Rfft", x, {kInt("signal_ndim", 2)})),
+  const std::vector<TypedInput> x = {{"x", kFloat, {"b", "8"}}};
+  EXPECT_EQ(shape_of_output(refused_node("Rfft", x)), "[b, 5, 2]");
+  EXPECT_EQ(
+      shape_of_output(refused_node("Irfft", {{"x", kFloat, {"b", "n", "2"}}}, {kInt("signal_ndim", 1)})),
+      "[b, 2*n - 2]");
+  expect_says(import_error(refused_node("Rfft", x, {kInt("signal_ndim", 2)})),
               "signals of 2 dimensions (signal_ndim)");
-  expect_says(import_error(one_node("Rfft", x, {kInt("onesided", 0)})), "two-sided transforms (onesided 0)");
-  expect_says(import_error(one_node("Irfft", x, {kInt("normalized", 1)})),
+  expect_says(import_error(refused_node("Rfft", x, {kInt("onesided", 0)})),
+              "two-sided transforms (onesided 0)");
+  expect_says(import_error(refused_node("Irfft", x, {kInt("normalized", 1)})),
               "normalized transforms (normalized)");
-  expect_says(import_error(one_node("Irfft", x)), "the last one of real and imaginary part");
+  expect_says(import_error(refused_node("Irfft", x)), "the last one of real and imaginary part");
 }
 
 TEST(ImportIsAllFinite, GivesOneValue) {
-  const std::vector<Input> x = {{"a", kFloat, {"b", "8"}}, {"c", kFloat, {}}};
-  EXPECT_EQ(shape_of_output(one_node("IsAllFinite", x)), "[]");
-  expect_says(import_error(one_node("IsAllFinite", x, {kInt("isnan_only", 1), kInt("isinf_only", 1)})),
+  const std::vector<TypedInput> x = {{"a", kFloat, {"b", "8"}}, {"c", kFloat, {}}};
+  EXPECT_EQ(shape_of_output(refused_node("IsAllFinite", x)), "[]");
+  expect_says(import_error(refused_node("IsAllFinite", x, {kInt("isnan_only", 1), kInt("isinf_only", 1)})),
               "isnan_only and isinf_only exclude each other");
-  expect_says(import_error(one_node("IsAllFinite", {{"a", kInt32, {"2"}}})), "its inputs must be floats");
+  expect_says(import_error(refused_node("IsAllFinite", {{"a", kInt32, {"2"}}})), "its inputs must be floats");
 }
 
 TEST(ImportCropAndResize, RefusesCropsOfUnknownSize) {
@@ -308,12 +311,12 @@ TEST(ImportCropAndResize, RefusesCropsOfUnknownSize) {
     TestModel m;
     std::vector<int32_t> numbers(size.begin(), size.end());
     if (!size.empty()) m.constant<int32_t>("size", kInt32, {static_cast<int64_t>(size.size())}, numbers);
-    return one_node("CropAndResize",
-                    {{"x", kFloat, {"n", "3", "h", "w"}},
-                     {"boxes", kFloat, {"r", "4"}},
-                     {"at", kInt32, {"r"}},
-                     {"size", kInt32, {"2"}}},
-                    attributes, {"y"}, m, size.empty() ? Names{} : Names{"size"});
+    return refused_node("CropAndResize",
+                        {{"x", kFloat, {"n", "3", "h", "w"}},
+                         {"boxes", kFloat, {"r", "4"}},
+                         {"at", kInt32, {"r"}},
+                         {"size", kInt32, {"2"}}},
+                        attributes, {"y"}, m, size.empty() ? Names{} : Names{"size"});
   };
   EXPECT_EQ(shape_of_output(crop({5, 6})), "[r, 3, 5, 6]");
   expect_says(import_error(crop({})), "its crop_size is computed while the model runs");
@@ -325,12 +328,12 @@ TEST(ImportCropAndResize, RefusesCropsOfUnknownSize) {
 
 TEST(ImportWordConvEmbedding, ChecksItsSizes) {
   const auto words = [](const Names& letters, const Names& attributes) {
-    return one_node("WordConvEmbedding",
-                    {{"x", kInt32, letters},
-                     {"w", kFloat, {"6", "1", "3", "4"}},
-                     {"b", kFloat, {"6"}},
-                     {"c", kFloat, {"30", "4"}}},
-                    attributes);
+    return refused_node("WordConvEmbedding",
+                        {{"x", kInt32, letters},
+                         {"w", kFloat, {"6", "1", "3", "4"}},
+                         {"b", kFloat, {"6"}},
+                         {"c", kFloat, {"30", "4"}}},
+                        attributes);
   };
   EXPECT_EQ(shape_of_output(words({"n", "9"}, {})), "[n, 6]");
   expect_says(import_error(words({"n", "2"}, {})), "words of 2 characters are shorter than filters of 3");
@@ -340,7 +343,7 @@ TEST(ImportWordConvEmbedding, ChecksItsSizes) {
 
 TEST(ImportConvTransposeWithDynamicPads, ChecksThePads) {
   const auto conv = [](int type, const Names& dims) {
-    return one_node(
+    return refused_node(
         "ConvTransposeWithDynamicPads",
         {{"x", kFloat, {"n", "4", "5", "5"}}, {"w", kFloat, {"4", "2", "3", "3"}}, {"pads", type, dims}});
   };
@@ -348,7 +351,7 @@ TEST(ImportConvTransposeWithDynamicPads, ChecksThePads) {
   expect_says(import_error(conv(kInt32, {"4"})), "its pads need two entries of int64 per spatial dimension");
   TestModel m;
   m.ints("pads", {1, -1, 0, 0});
-  expect_says(import_error(one_node(
+  expect_says(import_error(refused_node(
                   "ConvTransposeWithDynamicPads",
                   {{"x", kFloat, {"n", "4", "5", "5"}}, {"w", kFloat, {"4", "2", "3", "3"}}, {"pads"}}, {},
                   {"y"}, m, {"pads"})),
@@ -356,10 +359,10 @@ TEST(ImportConvTransposeWithDynamicPads, ChecksThePads) {
 }
 
 TEST(ImportMicrosoft, MasksOfPools) {
-  const auto pool = [](const Input& x, const Input& mask, const Names& attributes) {
-    return import_error(one_node("MaxpoolWithMask", {x, mask}, attributes));
+  const auto pool = [](const TypedInput& x, const TypedInput& mask, const Names& attributes) {
+    return import_error(refused_node("MaxpoolWithMask", {x, mask}, attributes));
   };
-  const Input x{"x", kFloat, {"N", "3", "7", "9"}}, mask{"mask", kInt32, {"1", "1", "7", "9"}};
+  const TypedInput x{"x", kFloat, {"N", "3", "7", "9"}}, mask{"mask", kInt32, {"1", "1", "7", "9"}};
   const std::string square = TestModel::ints_attribute("kernel_shape", {3, 3});
   expect_says(pool(x, mask, {}), "attribute 'kernel_shape' is missing");
   expect_says(pool(x, mask, {TestModel::ints_attribute("kernel_shape", {3, 0})}),
@@ -374,13 +377,14 @@ TEST(ImportMicrosoft, MasksOfPools) {
               "the shape of the mask is [1, 1, 7, 8], expected [1, 1, 7, 9]");
   expect_says(pool(x, {"mask", kInt32, {"1", "3", "7", "9"}}, {square}),
               "masks of several planes are not supported");
-  EXPECT_EQ(shape_of_output(one_node("MaxpoolWithMask", {x, mask}, {square})), "[N, 3, 5, 7]");
+  EXPECT_EQ(shape_of_output(refused_node("MaxpoolWithMask", {x, mask}, {square})), "[N, 3, 5, 7]");
 }
 
 TEST(ImportMicrosoft, BiasOfASoftmaxNeedsItsDimensions) {
-  expect_says(import_error(one_node("BiasSoftmax", {{"x", kFloat, {"2", "3", "4"}}, {"bias", kFloat, {"4"}}},
-                                    {kInt("axis", 1), kInt("is_inner_broadcast", 1)})),
-              "the bias has fewer dimensions than the softmax, 2");
+  expect_says(
+      import_error(refused_node("BiasSoftmax", {{"x", kFloat, {"2", "3", "4"}}, {"bias", kFloat, {"4"}}},
+                                {kInt("axis", 1), kInt("is_inner_broadcast", 1)})),
+      "the bias has fewer dimensions than the softmax, 2");
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace lathe::onnx {
 namespace {
 
 using C = PointwiseCode;
-using Floats = std::vector<double>;
+using Doubles = std::vector<double>;
 
 constexpr int64_t kMember = 6;  // a comparison with a set, written as a chain of comparisons
 
@@ -25,7 +25,7 @@ struct Node {
   double threshold = 0;
   bool missing_is_true = false;
   int64_t yes = 0, no = 0;  // another node, or -1 - a leaf
-  Floats members;
+  Doubles members;
 };
 
 struct Weight {
@@ -55,7 +55,7 @@ class ForestWriter {
         node_.fail("no root leads to node " + std::to_string(i) + " of its trees: is there a cycle?");
     const DType type = node_.dtype_of(x);
     std::vector<int32_t> begins = {0}, leaf_targets;
-    Floats weights;
+    Doubles weights;
     for (const auto& leaf : forest_.leaves) {
       for (const Weight& w : leaf) {
         leaf_targets.push_back(static_cast<int32_t>(w.target));
@@ -89,7 +89,7 @@ class ForestWriter {
   ValueId numbers(const std::vector<int32_t>& values, std::string_view name) {
     return node_.constant(Tensor::from<int32_t>({static_cast<int64_t>(values.size())}, values), name);
   }
-  ValueId reals(const Floats& values, DType type, std::string_view name) {
+  ValueId reals(const Doubles& values, DType type, std::string_view name) {
     return node_.constant(Tensor::from_doubles(type, {static_cast<int64_t>(values.size())}, values), name);
   }
 
@@ -146,11 +146,11 @@ class ForestWriter {
   std::vector<bool> seen_;
   std::vector<int32_t> features_, children_, roots_;
   std::vector<uint8_t> modes_;
-  Floats thresholds_;
+  Doubles thresholds_;
 };
 
 // Numbers from an attribute, or from one that is a tensor.
-Floats numbers_of(const NodeImport& node, const std::string& name) {
+Doubles numbers_of(const NodeImport& node, const std::string& name) {
   if (const auto t = node.tensor(name + "_as_tensor")) return t->to_doubles();
   const auto values = node.reals(name).value_or(std::vector<float>());
   return {values.begin(), values.end()};
@@ -203,7 +203,7 @@ class OldForest {
     const Ints yes = list(node_, "nodes_truenodeids", count), no = list(node_, "nodes_falsenodeids", count),
                features = list(node_, "nodes_featureids", count);
     const Ints missing = node_.ints("nodes_missing_value_tracks_true").value_or(Ints());
-    const Floats thresholds = numbers_of(node_, "nodes_values");
+    const Doubles thresholds = numbers_of(node_, "nodes_values");
     if (thresholds.size() != count)
       node_.fail("its trees have " + std::to_string(thresholds.size()) + " thresholds for " +
                  std::to_string(count) + " nodes");
@@ -230,7 +230,7 @@ class OldForest {
   }
 
   void read_weights(int64_t targets) {
-    const Floats weights = numbers_of(node_, weights_ + "_weights");
+    const Doubles weights = numbers_of(node_, weights_ + "_weights");
     const Ints trees = list(node_, weights_ + "_treeids", weights.size()),
                ids = list(node_, weights_ + "_nodeids", weights.size()),
                which = list(node_, weights_ + "_ids", weights.size());
@@ -268,7 +268,7 @@ ValueId rows_of(NodeImport& node) {
 }
 
 // One base value for each column.
-ValueId with_base(NodeImport& node, ValueId scores, const Floats& base) {
+ValueId with_base(NodeImport& node, ValueId scores, const Doubles& base) {
   if (base.empty()) return scores;
   const Dim columns = node.shape_of(scores)[1];
   if (columns != Dim(static_cast<int64_t>(base.size())))
@@ -328,7 +328,7 @@ class TreeClassifier {
 
   // A score is a probability when no weight is negative, else a number around zero.
   bool probability() const {
-    const Floats weights = numbers_of(node_, "class_weights");
+    const Doubles weights = numbers_of(node_, "class_weights");
     return std::all_of(weights.begin(), weights.end(), [](double w) { return w >= 0; });
   }
   // `score` (N, 1): of the second class
@@ -360,7 +360,7 @@ class TreeClassifier {
   NodeImport& node_;
   Ints labels_;
   std::string post_;
-  Floats base_;
+  Doubles base_;
 };
 
 Values import_tree_classifier(NodeImport& node) {
@@ -368,9 +368,9 @@ Values import_tree_classifier(NodeImport& node) {
 }
 
 // Version 5. A set's members stand in one list for all nodes, each set closed by NaN.
-std::vector<Floats> read_sets(const NodeImport& node) {
-  std::vector<Floats> sets;
-  Floats open;
+std::vector<Doubles> read_sets(const NodeImport& node) {
+  std::vector<Doubles> sets;
+  Doubles open;
   if (const auto t = node.tensor("membership_values"))
     for (const double value : t->to_doubles()) {
       if (!std::isnan(value)) {
@@ -391,8 +391,8 @@ Tensor required_tensor(const NodeImport& node, const std::string& name) {
 }
 
 Forest read_forest(const NodeImport& node, int64_t targets) {
-  const Floats thresholds = required_tensor(node, "nodes_splits").to_doubles(),
-               weights = required_tensor(node, "leaf_weights").to_doubles();
+  const Doubles thresholds = required_tensor(node, "nodes_splits").to_doubles(),
+                weights = required_tensor(node, "leaf_weights").to_doubles();
   const Ints modes = required_tensor(node, "nodes_modes").to_int64s();
   const size_t count = modes.size();
   const Ints features = list(node, "nodes_featureids", count), yes = list(node, "nodes_truenodeids", count),
@@ -400,7 +400,7 @@ Forest read_forest(const NodeImport& node, int64_t targets) {
              no_leaf = list(node, "nodes_falseleafs", count),
              which = list(node, "leaf_targetids", weights.size());
   const Ints missing = node.ints("nodes_missing_value_tracks_true").value_or(Ints());
-  const std::vector<Floats> sets = read_sets(node);
+  const std::vector<Doubles> sets = read_sets(node);
   if (thresholds.size() != count)
     node.fail("its trees have " + std::to_string(thresholds.size()) + " thresholds for " +
               std::to_string(count) + " nodes");

@@ -14,9 +14,6 @@ namespace {
 
 using C = PointwiseCode;
 
-ValueId binary(NodeImport& node, C code, ValueId a, ValueId b, std::string_view name) {
-  return node.pointwise(code, {a, b}, name);
-}
 ValueId number(NodeImport& node, double value) {
   return node.scalar(value, DType::Float32);
 }

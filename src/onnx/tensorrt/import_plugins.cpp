@@ -12,7 +12,7 @@ namespace {
 
 using C = PointwiseCode;
 
-Values import_roi_align(NodeImport& node) {
+Values import_tensorrt_roi_align(NodeImport& node) {
   return {node.add(RoiAlign{.max = node.integer("mode", 1) == 0,
                             .half_pixel = node.integer("coordinate_transformation_mode", 1) != 0,
                             .output_height = node.integer("output_height", 1),
@@ -45,9 +45,9 @@ Values import_modulated_deform_conv(NodeImport& node) {
 
 // --- CropAndResize: boxes (N, B, 4, 1) of y1, x1, y2, x2, of which 0 and 1 are the first and last pixel. All
 // boxes of an image are one tall grid, so that no image is copied. Samples outside of the image are 0.
-class CropImport {
+class TensorRtCropImport {
  public:
-  explicit CropImport(NodeImport& node)
+  explicit TensorRtCropImport(NodeImport& node)
       : node_(node),
         height_(node.required_integer("crop_height")),
         width_(node.required_integer("crop_width")) {}
@@ -110,8 +110,8 @@ class CropImport {
   ValueId boxes_ = kNoValue;
 };
 
-Values import_crop_and_resize(NodeImport& node) {
-  return CropImport(node).run();
+Values import_tensorrt_crop_and_resize(NodeImport& node) {
+  return TensorRtCropImport(node).run();
 }
 
 // --- MultiscaleDeformableAttnPlugin_TRT: value (N, S, M, D), shapes of the levels (L, 2), their starts (L),
@@ -240,14 +240,14 @@ Values import_disentangled(NodeImport& node) {
   return DisentangledImport(node).run();
 }
 
-Values import_instance_norm(NodeImport& node) {
+Values import_tensorrt_instance_norm(NodeImport& node) {
   const ValueId y = node.add(GroupNorm{.groups = 0, .epsilon = node.real("epsilon", 1e-5F)},
                              {node.in(0), node.in(1), node.in(2)});
   if (node.integer("relu", 0) == 0) return {y};
   return {node.pointwise(C::LeakyRelu, {y}, node.real("alpha", 0), 0, "relu")};
 }
 
-Values import_group_norm(NodeImport& node) {
+Values import_tensorrt_group_norm(NodeImport& node) {
   const auto flat = [&](size_t i) {
     Dim count = element_count(node.shape(i));
     return node.reshape(node.in(i), {count}, i == 1 ? "scale" : "bias");
@@ -257,13 +257,14 @@ Values import_group_norm(NodeImport& node) {
                {node.in(0), flat(1), flat(2)})};
 }
 
-Values import_scatter_nd(NodeImport& node) {
+Values import_tensorrt_scatter_nd(NodeImport& node) {
   return {node.add(ScatterND{}, {node.in(0), node.cast(node.in(1), DType::Int64, "indices"), node.in(2)})};
 }
 
 // The k largest or smallest of each row, in order, and their places.
 Values import_topk_last_dim(NodeImport& node) {
-  const TopK op{.axis = static_cast<int64_t>(node.rank(0)) - 1, .largest = node.integer("is_largest", 1) != 0};
+  const TopK op{.axis = static_cast<int64_t>(node.rank(0)) - 1,
+                .largest = node.integer("is_largest", 1) != 0};
   const Values found = node.add_multi(op, {node.in(0), node.ints_constant({node.required_integer("k")})}, 2);
   return {found[0], node.cast(found[1], DType::Int32, "places")};
 }
@@ -272,15 +273,15 @@ Values import_topk_last_dim(NodeImport& node) {
 
 std::vector<Importer> tensorrt_plugin_importers() {
   const std::string_view domain = kTensorRtDomain;
-  return {{"ROIAlign_TRT", 1, kLatestOpset, import_roi_align, domain},
-          {"CropAndResize", 1, kLatestOpset, import_crop_and_resize, domain},
-          {"CropAndResizeDynamic", 1, kLatestOpset, import_crop_and_resize, domain},
+  return {{"ROIAlign_TRT", 1, kLatestOpset, import_tensorrt_roi_align, domain},
+          {"CropAndResize", 1, kLatestOpset, import_tensorrt_crop_and_resize, domain},
+          {"CropAndResizeDynamic", 1, kLatestOpset, import_tensorrt_crop_and_resize, domain},
           {"ModulatedDeformConv2d", 1, kLatestOpset, import_modulated_deform_conv, domain},
           {"MultiscaleDeformableAttnPlugin_TRT", 1, kLatestOpset, import_deformable_attention, domain},
           {"DisentangledAttention_TRT", 1, kLatestOpset, import_disentangled, domain},
-          {"InstanceNormalization_TRT", 1, kLatestOpset, import_instance_norm, domain},
-          {"GroupNormalizationPlugin", 1, kLatestOpset, import_group_norm, domain},
-          {"ScatterND", 1, kLatestOpset, import_scatter_nd, domain},
+          {"InstanceNormalization_TRT", 1, kLatestOpset, import_tensorrt_instance_norm, domain},
+          {"GroupNormalizationPlugin", 1, kLatestOpset, import_tensorrt_group_norm, domain},
+          {"ScatterND", 1, kLatestOpset, import_tensorrt_scatter_nd, domain},
           {"TopkLastDim", 1, kLatestOpset, import_topk_last_dim, domain}};
 }
 

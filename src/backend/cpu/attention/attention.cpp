@@ -24,7 +24,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "Attention";
+constexpr std::string_view kAttentionRunner = "Attention";
 // What the products are made of: a tactic's only choice.
 enum class Products : uint8_t { Floats, Dots, Tiles };
 Products products_of(const TacticParams& params) {
@@ -471,13 +471,13 @@ class AttentionKernel final : public LayerKernel {
   bool has_mask_;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_attention(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   if (!std::holds_alternative<Attention>(node.op)) return {};
   std::vector<Tactic> tactics;
   const auto add = [&](DType type, Products products) {
     const TensorType linear{type, kLinear};
-    Tactic t = with_variant(typed_tactic(query, kRunner, "flash_attention", linear, linear),
+    Tactic t = with_variant(typed_tactic(query, kAttentionRunner, "flash_attention", linear, linear),
                             name_of(products, machine), params_of(products));
     t.inputs[1] = t.inputs[2] = linear;
     if (!is_vector_float(type))
@@ -505,15 +505,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_attention(const LayerQuery& query, const Tactic& tactic,
+                                            const Machine& machine, const PackContext&) {
   return std::make_unique<AttentionKernel>(query, tactic, machine);
 }
 
 }  // namespace
 
 TacticFamily attention_tactics() {
-  return {kRunner, list, make};
+  return {kAttentionRunner, list_attention, make_attention};
 }
 
 }  // namespace lathe::cpu

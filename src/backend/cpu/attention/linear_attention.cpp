@@ -18,14 +18,14 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "LinearAttention";
-enum Input : size_t { kQ, kK, kV, kPast, kDecay, kBeta, kInputs };
+constexpr std::string_view kLinearAttentionRunner = "LinearAttention";
+enum LinearAttentionInput : size_t { kQ, kK, kV, kPast, kDecay, kBeta, kLinearAttentionInputs };
 
 class PreparedLinearAttention final : public PreparedLayer {
  public:
   LinearAttention op;
-  std::array<DType, kInputs> types{};
-  std::array<bool, kInputs> given{};
+  std::array<DType, kLinearAttentionInputs> types{};
+  std::array<bool, kLinearAttentionInputs> given{};
   DType result_type = DType::Float32, state_type = DType::Float32;
   int64_t batch = 0, steps = 0, keys = 0, values = 0, decay_width = 0, beta_width = 0;
   Isa isa = Isa::Avx2;
@@ -58,7 +58,7 @@ class PreparedLinearAttention final : public PreparedLayer {
   bool is_gated() const { return given[kDecay]; }
   bool is_delta() const { return given[kBeta]; }
 
-  void load(const LayerArgs& args, Input input, int64_t at, int64_t n, float* to) const {
+  void load(const LayerArgs& args, LinearAttentionInput input, int64_t at, int64_t n, float* to) const {
     const auto* from = static_cast<const std::byte*>(args.inputs[input]) + dtype_bytes(types[input], at);
     if (types[input] == DType::Float32) {
       std::copy_n(reinterpret_cast<const float*>(from), n, to);
@@ -132,7 +132,7 @@ class LinearAttentionKernel final : public LayerKernel {
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     auto p = std::make_unique<PreparedLinearAttention>();
     p->op = op_;
-    for (size_t i = 0; i < std::min<size_t>(kInputs, tactic_.inputs.size()); ++i) {
+    for (size_t i = 0; i < std::min<size_t>(kLinearAttentionInputs, tactic_.inputs.size()); ++i) {
       p->types[i] = tactic_.inputs[i].dtype;
       p->given[i] = p->types[i] != DType::Undefined;
     }
@@ -156,10 +156,11 @@ class LinearAttentionKernel final : public LayerKernel {
   Isa isa_;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_linear_attention(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   if (!std::holds_alternative<LinearAttention>(node.op)) return {};
-  Tactic t = linear_tactic(query, kRunner, "linear_attention_" + std::string(isa_suffix(machine)));
+  Tactic t =
+      linear_tactic(query, kLinearAttentionRunner, "linear_attention_" + std::string(isa_suffix(machine)));
   if (!node.epilogue.empty()) t.support = Support::no("a layer with a state applies no epilogue");
   for (const std::vector<TensorType>& operands : {t.inputs, t.outputs})
     for (const TensorType& type : operands)
@@ -168,15 +169,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   return {t};
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_linear_attention(const LayerQuery& query, const Tactic& tactic,
+                                                   const Machine& machine, const PackContext&) {
   return std::make_unique<LinearAttentionKernel>(query, tactic, machine);
 }
 
 }  // namespace
 
 TacticFamily linear_attention_tactics() {
-  return {kRunner, list, make};
+  return {kLinearAttentionRunner, list_linear_attention, make_linear_attention};
 }
 
 }  // namespace lathe::cpu

@@ -10,14 +10,14 @@ namespace {
 using Rule = LinearAttentionRule;
 constexpr Rule kRules[] = {Rule::Linear, Rule::Gated, Rule::Delta, Rule::GatedDelta};
 
-struct Problem {
+struct LinearAttentionProblem {
   Rule rule = Rule::GatedDelta;
   int64_t batch = 2, steps = 5, q_heads = 2, kv_heads = 2, keys = 6, values = 9;
   bool past = true, narrow = false;  // one decay for a head, one beta for all heads
   DType type = DType::Float32;
 };
 
-LayerCase layer_of(const Problem& p) {
+LayerCase linear_attention_layer(const LinearAttentionProblem& p) {
   const bool gated = p.rule == Rule::Gated || p.rule == Rule::GatedDelta;
   const bool delta = p.rule == Rule::Delta || p.rule == Rule::GatedDelta;
   const auto rows = [&](int64_t width, double low, double high, bool absent = false) {
@@ -40,19 +40,24 @@ TEST(LinearAttentionTactics, RulesHeadsAndGates) {
       for (const bool past : {true, false})
         for (const bool narrow : {true, false})
           EXPECT_GE(check_layer(linear_attention_tactics(),
-                                layer_of({.rule = rule, .q_heads = q_heads, .past = past, .narrow = narrow})),
+                                linear_attention_layer(
+                                    {.rule = rule, .q_heads = q_heads, .past = past, .narrow = narrow})),
                     1);
 }
 
 TEST(LinearAttentionTactics, WidthsStepsAndTypes) {
   for (const DType type : {DType::Float32, DType::Float16, DType::BFloat16})
     for (const int64_t values : {1, 32, 64, 130})
-      EXPECT_GE(check_layer(linear_attention_tactics(), layer_of({.values = values, .type = type})), 1);
+      EXPECT_GE(
+          check_layer(linear_attention_tactics(), linear_attention_layer({.values = values, .type = type})),
+          1);
+  EXPECT_GE(check_layer(linear_attention_tactics(),
+                        linear_attention_layer({.batch = 1, .steps = 1, .keys = 128, .values = 128})),
+            1);
   EXPECT_GE(
-      check_layer(linear_attention_tactics(), layer_of({.batch = 1, .steps = 1, .keys = 128, .values = 128})),
+      check_layer(linear_attention_tactics(), linear_attention_layer({.batch = 1, .steps = 70, .keys = 16})),
       1);
-  EXPECT_GE(check_layer(linear_attention_tactics(), layer_of({.batch = 1, .steps = 70, .keys = 16})), 1);
-  EXPECT_GE(check_layer(linear_attention_tactics(), layer_of({.batch = 1, .steps = 0})), 1);
+  EXPECT_GE(check_layer(linear_attention_tactics(), linear_attention_layer({.batch = 1, .steps = 0})), 1);
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ double relative_error(const Tensor& got, const Tensor& wanted) {
                                    : std::numeric_limits<double>::infinity();
 }
 
-std::string describe(const Tactic& tactic) {
+std::string tactic_text(const Tactic& tactic) {
   std::string text = tactic.name;
   for (const TensorType& type : tactic.inputs)
     if (type.dtype != DType::Undefined) text += " " + to_string(type);
@@ -98,9 +98,9 @@ class Checker {
       const SingleThreadedOneDnn single;
       for (const Tactic& tactic : family.list(query, machine_)) {
         if (!tactic.support.ok)
-          result_.refused.push_back(describe(tactic) + ": " + tactic.support.reason);
+          result_.refused.push_back(tactic_text(tactic) + ": " + tactic.support.reason);
         else if (check_.with_nan && !tactic.keeps_nan)
-          result_.left_out.push_back(describe(tactic));
+          result_.left_out.push_back(tactic_text(tactic));
         else if (!tactic.is_view)
           run_tactic(query, family, tactic);
       }
@@ -126,7 +126,7 @@ class Checker {
   }
 
   void run_tactic(const LayerQuery& query, const TacticFamily& family, const Tactic& tactic) {
-    const std::string name = describe(tactic);
+    const std::string name = tactic_text(tactic);
     try {
       MemoryBlobStore blobs;
       const auto kernel = family.make(query, tactic, machine_, PackContext{blobs, "check"});

@@ -31,8 +31,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "AmxConvolution";
-constexpr int64_t kGroup = AmxProduct::kGroup, kPanel = AmxProduct::kPanel;
+constexpr std::string_view kAmxConvRunner = "AmxConvolution";
 constexpr int64_t kStripBytes = 384 << 10,
                   kPartStripBytes = 224 << 10;  // of input, or of one of three parts, in L2
 
@@ -98,11 +97,12 @@ class PreparedAmxConv final : public PreparedLayer {
     for (int64_t row = 0; row < strip_rows_; ++row)
       for (int64_t i = 0; i < row_outputs_; ++i)
         row_at_.push_back(i < x.output ? static_cast<int32_t>(row * x.output + i) : -1);
-    const int64_t groups = (strip_rows_ * row_outputs_ + kGroup - 1) / kGroup;
+    const int64_t groups = (strip_rows_ * row_outputs_ + AmxProduct::kGroup - 1) / AmxProduct::kGroup;
     strip_at_ = round_up(groups * static_cast<int64_t>(sizeof(std::byte*)), 64);
     sums_at_ = strip_at_ + parts() * strip_bytes(strip_rows_);
-    partial_at_ = sums_at_ + (plan ? 0 : round_up(strip_rows_ * x.output * kPanel * 4, 64));
-    member_bytes_ = partial_at_ + (in_chunks ? round_up(groups, 2) * kGroup * kPanel * 4 : 0) + 64;
+    partial_at_ = sums_at_ + (plan ? 0 : round_up(strip_rows_ * x.output * AmxProduct::kPanel * 4, 64));
+    member_bytes_ = partial_at_ +
+                    (in_chunks ? round_up(groups, 2) * AmxProduct::kGroup * AmxProduct::kPanel * 4 : 0) + 64;
   }
 
   size_t scratch_bytes() const override { return static_cast<size_t>(member_bytes_ * threads); }
@@ -128,7 +128,7 @@ class PreparedAmxConv final : public PreparedLayer {
   }
 
  private:
-  int64_t panel_count() const { return (n + kPanel - 1) / kPanel; }
+  int64_t panel_count() const { return (n + AmxProduct::kPanel - 1) / AmxProduct::kPanel; }
   int64_t parts() const { return in_parts ? kBf16Parts : 1; }
   double operations() const {  // of BF16
     return (in_parts ? 12.0 : 2.0) * static_cast<double>(batch * y.output * x.output * n) *
@@ -155,7 +155,7 @@ class PreparedAmxConv final : public PreparedLayer {
   }
   int64_t strip_bytes(int64_t rows) const {
     // The last tile reads 15 pixels too many, and their windows.
-    const int64_t beyond = (kGroup * x.stride + x.kernel * x.dilation) * pixel_bytes_;
+    const int64_t beyond = (AmxProduct::kGroup * x.stride + x.kernel * x.dilation) * pixel_bytes_;
     return round_up(y.stride * plane_lines(rows) * line_bytes_ + beyond + 64, 64);
   }
 
@@ -208,34 +208,36 @@ class PreparedAmxConv final : public PreparedLayer {
   void multiply(const LayerArgs& args, int64_t image, int64_t row, int64_t count, const Worker::Range& panels,
                 std::byte* own) const {
     const auto** starts = reinterpret_cast<const std::byte**>(own);
-    const int64_t rows = (count - 1) * row_outputs_ + x.output, groups = (rows + kGroup - 1) / kGroup;
+    const int64_t rows = (count - 1) * row_outputs_ + x.output,
+                  groups = (rows + AmxProduct::kGroup - 1) / AmxProduct::kGroup;
     const int64_t pitch = x.stride * pixel_bytes_;
-    for (int64_t g = 0; g < groups; ++g) starts[g] = own + strip_at_ + g * kGroup * pitch;
-    AmxProduct p{.groups = starts,
-                 .group_count = groups,
-                 .row_bytes = pitch,
-                 .step_at = step_at_.data(),
-                 .steps = static_cast<int64_t>(step_at_.size()),
-                 .step = steps.step,
-                 .part_bytes = in_parts ? strip_bytes(strip_rows_) : 0,
-                 .panel_bytes = static_cast<int64_t>(step_at_.size()) * steps.step * 2 * parts() * kPanel,
-                 .rows_first = rows_first,
-                 .rows = rows,
-                 .row_at = row_at_.data()};
+    for (int64_t g = 0; g < groups; ++g) starts[g] = own + strip_at_ + g * AmxProduct::kGroup * pitch;
+    AmxProduct p{
+        .groups = starts,
+        .group_count = groups,
+        .row_bytes = pitch,
+        .step_at = step_at_.data(),
+        .steps = static_cast<int64_t>(step_at_.size()),
+        .step = steps.step,
+        .part_bytes = in_parts ? strip_bytes(strip_rows_) : 0,
+        .panel_bytes = static_cast<int64_t>(step_at_.size()) * steps.step * 2 * parts() * AmxProduct::kPanel,
+        .rows_first = rows_first,
+        .rows = rows,
+        .row_at = row_at_.data()};
     if (in_chunks) {
       p.partial = reinterpret_cast<float*>(own + partial_at_);
       p.chunk_steps = amx_chunk_steps(p.steps * p.step, p.step, in_parts);
     }
     p.operand_stride = n;
-    p.out_stride = plan ? n : kPanel;
+    p.out_stride = plan ? n : AmxProduct::kPanel;
     if (plan) p.tail = plan->tail;
     if (plan) p.stored = stored_as(result);
     auto* sums = reinterpret_cast<float*>(own + sums_at_);
     const int64_t pixel = (image * y.output + row) * x.output;
     for (int64_t panel = panels.begin, end = 0; panel < panels.end; panel = end) {
       end = plan ? panels.end : panel + 1;
-      const int64_t column = panel * kPanel, at = pixel * n + column;
-      p.columns = std::min(n, end * kPanel) - column;
+      const int64_t column = panel * AmxProduct::kPanel, at = pixel * n + column;
+      p.columns = std::min(n, end * AmxProduct::kPanel) - column;
       p.b = weights + p.steps * steps.step * 2 * parts() * column;
       p.bias = bias + column;
       p.out = plan ? static_cast<std::byte*>(args.outputs[0]) + dtype_bytes(result, at)
@@ -244,7 +246,7 @@ class PreparedAmxConv final : public PreparedLayer {
         p.operand = static_cast<const std::byte*>(args.inputs[static_cast<size_t>(plan->operand)]) +
                     dtype_bytes(result, at);
       table->run(p);
-      if (!plan) epilogue->apply(args, sums, kPanel, at, count * x.output, n, p.columns);
+      if (!plan) epilogue->apply(args, sums, AmxProduct::kPanel, at, count * x.output, n, p.columns);
     }
   }
 
@@ -269,7 +271,7 @@ class AmxConvKernel final : public LayerKernel {
     channels_ = w.shape[1].value();
     const int64_t rows = w.shape[2].value(), columns = w.shape[3].value();
     steps_ = StepLayout::of(channels_, columns, is_dilated(op_));
-    const int64_t k = rows * columns * steps_.channels, padded = round_up(n_, kPanel / 2);
+    const int64_t k = rows * columns * steps_.channels, padded = round_up(n_, AmxProduct::kPanel / 2);
     const bool in_parts = variant_.in_parts;
     bias_offset_ = packed_bytes(DType::BFloat16, in_parts, k * padded);
     packed_ = pack.packed("weights", bias_offset_ + dtype_bytes(DType::Float32, padded), [&] {
@@ -332,7 +334,8 @@ class AmxConvKernel final : public LayerKernel {
   std::span<const std::byte> packed_;
 };
 
-Support supports(const LayerQuery& query, const Conv& op, const AmxVariant& variant, const Machine& machine) {
+Support supports_amx_conv(const LayerQuery& query, const Conv& op, const AmxVariant& variant,
+                          const Machine& machine) {
   const Node& node = query.layer();
   const Value &x = query.graph.value(node.inputs[0]), &w = query.graph.value(node.inputs[1]);
   if (!machine.amx) return Support::no("needs AMX");
@@ -349,7 +352,7 @@ Support supports(const LayerQuery& query, const Conv& op, const AmxVariant& vari
   return {};
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_amx_conv(const LayerQuery& query, const Machine& machine) {
   const auto* op = std::get_if<Conv>(&query.layer().op);
   if (!op || is_pixel_conv(*op)) return {};
   const std::vector<DType> types = layer_types(query);
@@ -357,10 +360,10 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   std::vector<Tactic> tactics;
   const auto add = [&](const AmxVariant& variant, const TensorType& from, DType to) {
     if (!allowed(from.dtype) || !allowed(to)) return;
-    Tactic t = with_variant(typed_tactic(query, kRunner, "tile_conv", from, {to, kChannelsLast}),
+    Tactic t = with_variant(typed_tactic(query, kAmxConvRunner, "tile_conv", from, {to, kChannelsLast}),
                             "tile_conv_" + variant.name(), variant.params());
     for (size_t i = 1; i < query.layer().op_input_count(); ++i) t.inputs[i] = {};
-    if (const Support s = supports(query, *op, variant, machine); !s.ok) t.support = s;
+    if (const Support s = supports_amx_conv(query, *op, variant, machine); !s.ok) t.support = s;
     write_over_operand(plan_register_tail(query, 1), t);
     tactics.push_back(std::move(t));
   };
@@ -378,15 +381,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext& pack) {
+std::unique_ptr<LayerKernel> make_amx_conv(const LayerQuery& query, const Tactic& tactic,
+                                           const Machine& machine, const PackContext& pack) {
   return std::make_unique<AmxConvKernel>(query, tactic, machine, pack);
 }
 
 }  // namespace
 
 TacticFamily amx_conv_tactics() {
-  return {kRunner, list, make};
+  return {kAmxConvRunner, list_amx_conv, make_amx_conv};
 }
 
 }  // namespace lathe::cpu

@@ -143,7 +143,7 @@ std::vector<float> pack_depthwise(const Tensor& weights, int64_t lanes, const st
 
 namespace {
 
-constexpr std::string_view kRunner = "DepthwiseConvolution";
+constexpr std::string_view kDepthwiseRunner = "DepthwiseConvolution";
 
 WindowSpec window_spec(const Conv& op) {
   return {op.kernel, op.strides, op.dilations, op.pads_begin, op.pads_end, op.auto_pad};
@@ -385,7 +385,7 @@ class DepthwiseKernel final : public LayerKernel {
   std::span<const std::byte> weights_;
 };
 
-Support supports(const LayerQuery& query, const Conv& op, DType type) {
+Support supports_depthwise(const LayerQuery& query, const Conv& op, DType type) {
   const Node& node = query.layer();
   const Value &x = query.graph.value(node.inputs[0]), &w = query.graph.value(node.inputs[1]);
   if (type != DType::Float32 && type != DType::BFloat16)
@@ -400,7 +400,7 @@ Support supports(const LayerQuery& query, const Conv& op, DType type) {
   return {};
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_depthwise(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   const auto* op = std::get_if<Conv>(&node.op);
   if (!op || op->groups == 1) return {};
@@ -408,24 +408,24 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   const Format blocked{Format::Kind::ChannelBlocked, vector_block(machine)};
   for (const DType type : layer_types(query))
     for (const Format& format : {blocked, kChannelsLast}) {
-      Tactic t = typed_tactic(query, kRunner, "depthwise_" + std::string(isa_suffix(machine)), {type, format},
-                              {type, format});
+      Tactic t = typed_tactic(query, kDepthwiseRunner, "depthwise_" + std::string(isa_suffix(machine)),
+                              {type, format}, {type, format});
       for (size_t i = 1; i < node.op_input_count(); ++i) t.inputs[i] = {};
-      if (const Support s = supports(query, *op, type); !s.ok) t.support = s;
+      if (const Support s = supports_depthwise(query, *op, type); !s.ok) t.support = s;
       tactics.push_back(std::move(t));
     }
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext& pack) {
+std::unique_ptr<LayerKernel> make_depthwise(const LayerQuery& query, const Tactic& tactic,
+                                            const Machine& machine, const PackContext& pack) {
   return std::make_unique<DepthwiseKernel>(query, tactic, machine, pack);
 }
 
 }  // namespace
 
 TacticFamily depthwise_tactics() {
-  return {kRunner, list, make};
+  return {kDepthwiseRunner, list_depthwise, make_depthwise};
 }
 
 }  // namespace lathe::cpu

@@ -27,7 +27,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "DepthwiseBlock";
+constexpr std::string_view kDepthwiseBlockRunner = "DepthwiseBlock";
 constexpr size_t kExpand = DepthwiseBlock::kExpand, kDepthwise = DepthwiseBlock::kDepthwise,
                  kProject = DepthwiseBlock::kProject;
 
@@ -252,7 +252,8 @@ class BlockKernel final : public LayerKernel {
   std::span<const std::byte> packed_;
 };
 
-Support supports(const LayerQuery& query, const DepthwiseBlock& op, DType type, const Machine& machine) {
+Support supports_depthwise_block(const LayerQuery& query, const DepthwiseBlock& op, DType type,
+                                 const Machine& machine) {
   const Node& node = query.layer();
   if (!machine.has(CpuFeature::Avx512)) return Support::no("needs AVX-512");
   if (type != DType::Float32 && type != DType::BFloat16)
@@ -292,7 +293,7 @@ Support supports_fp16(const LayerQuery& query, const DepthwiseBlock& op) {
   return {};
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_depthwise_block(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   const auto* op = std::get_if<DepthwiseBlock>(&node.op);
   if (!op) return {};
@@ -307,10 +308,10 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
       const bool tiles = variant.in_tiles();
       if (!plain && (!tiles || node.inputs[kExpand] == kNoValue)) continue;
       const TensorType pixels{type, kChannelsLast};
-      Tactic t = with_variant(typed_tactic(query, kRunner, "depthwise_block", pixels, pixels),
+      Tactic t = with_variant(typed_tactic(query, kDepthwiseBlockRunner, "depthwise_block", pixels, pixels),
                               variant.name(machine), variant.params());
       for (size_t i = 1; i < node.op_input_count(); ++i) t.inputs[i] = {};
-      if (const Support s = supports(query, *op, type, machine); !s.ok) t.support = s;
+      if (const Support s = supports_depthwise_block(query, *op, type, machine); !s.ok) t.support = s;
       if (tiles && t.support.ok && node.inputs[kExpand] != kNoValue &&
           amx_step(query.graph.value(node.inputs[0]).shape[1].value()) == 0)
         t.support = Support::no("the channels are no multiple of 16 to 32, as tiles want");
@@ -326,15 +327,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext& pack) {
+std::unique_ptr<LayerKernel> make_depthwise_block(const LayerQuery& query, const Tactic& tactic,
+                                                  const Machine& machine, const PackContext& pack) {
   return std::make_unique<BlockKernel>(query, tactic, machine, pack);
 }
 
 }  // namespace
 
 TacticFamily depthwise_block_tactics() {
-  return {kRunner, list, make};
+  return {kDepthwiseBlockRunner, list_depthwise_block, make_depthwise_block};
 }
 
 }  // namespace lathe::cpu

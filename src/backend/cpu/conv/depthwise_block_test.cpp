@@ -16,7 +16,7 @@ struct Block {
   double expand_weight = 0.5, depthwise_weight = 0.5;  // the largest
 };
 
-LayerCase make_case(const Block& b) {
+LayerCase depthwise_block_case(const Block& b) {
   const int64_t pad = b.kernel / 2 * b.dilation;
   const auto activation = PointwiseProgram::parse(b.activation, 1);
   LayerCase layer{
@@ -52,9 +52,9 @@ LayerCase make_case(const Block& b) {
 }
 
 // FP32 and, where there is such arithmetic, BF16, each by rows and by channels.
-void expect_right(const Block& block, int at_least = 2) {
+void expect_right_block(const Block& block, int at_least = 2) {
   const Machine machine = make_machine(read_cpu_info(), std::nullopt, 1);
-  const int runs = check_layer(depthwise_block_tactics(), make_case(block));
+  const int runs = check_layer(depthwise_block_tactics(), depthwise_block_case(block));
   if (machine.has(CpuFeature::Avx512)) {
     EXPECT_GE(runs, at_least);
   }
@@ -64,38 +64,40 @@ TEST(DepthwiseBlockTactics, WindowsAndStrides) {
   for (const int64_t kernel : {1, 3, 5})
     for (const int64_t stride : {1, 2, 3}) {
       SCOPED_TRACE(std::to_string(kernel) + " " + std::to_string(stride));
-      expect_right({.kernel = kernel, .stride = stride});
+      expect_right_block({.kernel = kernel, .stride = stride});
     }
-  expect_right({.height = 12, .width = 13, .dilation = 2});
-  expect_right({.height = 2, .width = 3, .kernel = 5});
+  expect_right_block({.height = 12, .width = 13, .dilation = 2});
+  expect_right_block({.height = 2, .width = 3, .kernel = 5});
 }
 
 TEST(DepthwiseBlockTactics, Channels) {
   for (const int64_t channels : {8, 16, 40, 144, 100})
     for (const int64_t out : {7, 16, 72}) {
       SCOPED_TRACE(std::to_string(channels) + " " + std::to_string(out));
-      expect_right({.in = 24, .channels = channels, .out = out});
-      expect_right({.in = 0, .channels = channels, .out = out});
+      expect_right_block({.in = 24, .channels = channels, .out = out});
+      expect_right_block({.in = 0, .channels = channels, .out = out});
     }
-  for (const int64_t channels : {8, 40, 144}) expect_right({.in = 20, .channels = channels, .out = 0});
+  for (const int64_t channels : {8, 40, 144}) expect_right_block({.in = 20, .channels = channels, .out = 0});
 }
 
 TEST(DepthwiseBlockTactics, StripsAndBatches) {
   // Many rows of many channels do not fit L2 at once, so the ring turns.
-  expect_right({.in = 24, .channels = 288, .out = 24, .height = 40, .width = 56, .residual = true});
-  expect_right({.in = 24, .channels = 288, .out = 24, .height = 41, .width = 57, .kernel = 5, .stride = 2});
-  expect_right({.in = 24, .channels = 256, .out = 24, .batch = 3, .residual = true});
-  expect_right({.in = 16, .channels = 512, .out = 0, .height = 33, .width = 40, .stride = 2, .batch = 2});
+  expect_right_block({.in = 24, .channels = 288, .out = 24, .height = 40, .width = 56, .residual = true});
+  expect_right_block(
+      {.in = 24, .channels = 288, .out = 24, .height = 41, .width = 57, .kernel = 5, .stride = 2});
+  expect_right_block({.in = 24, .channels = 256, .out = 24, .batch = 3, .residual = true});
+  expect_right_block(
+      {.in = 16, .channels = 512, .out = 0, .height = 33, .width = 40, .stride = 2, .batch = 2});
 }
 
 TEST(DepthwiseBlockTactics, Activations) {
   for (const char* activation :
        {"Silu[1](0)", "HardSwish(0)", "Relu(0)", "Clip[0,6](0) RoundTo[9.5e-7](1)"}) {
     SCOPED_TRACE(activation);
-    expect_right({.activation = activation});
-    expect_right({.in = 24, .channels = 72, .out = 0, .activation = activation});
+    expect_right_block({.activation = activation});
+    expect_right_block({.in = 24, .channels = 72, .out = 0, .activation = activation});
   }
-  LayerCase layer = make_case({.out = 96, .residual = true});
+  LayerCase layer = depthwise_block_case({.out = 96, .residual = true});
   layer.epilogue = PointwiseProgram::parse("Relu(0) Add(2,1)", 2);
   check_layer(depthwise_block_tactics(), layer);
   layer.dynamic_batch = true;
@@ -114,14 +116,14 @@ TEST(DepthwiseBlockTactics, RangesOfFp16) {
                         .width = 24,
                         .activation = activation,
                         .expand_weight = weight};
-      expect_right(block);
+      expect_right_block(block);
       Block unprojected = block;
       unprojected.out = 0;
-      expect_right(unprojected);
+      expect_right_block(unprojected);
     }
     for (const double weight : {1e-7, 1e-3, 20.0, 1e5}) {
       SCOPED_TRACE(activation + std::to_string(weight));
-      expect_right({.activation = activation, .depthwise_weight = weight});
+      expect_right_block({.activation = activation, .depthwise_weight = weight});
     }
   }
 }
@@ -137,15 +139,15 @@ TEST(DepthwiseBlockTactics, SaysWhyNot) {
     EXPECT_TRUE(reason.find(text) != std::string::npos || reason.find("needs AVX-512") != std::string::npos)
         << reason;
   };
-  LayerCase layer = make_case({});
+  LayerCase layer = depthwise_block_case({});
   layer.inputs[3].constant = false;
   expect_reason(layer, "weights are not constant");
-  expect_reason(make_case({.in = 0, .out = 0}), "no pointwise part");
-  expect_reason(make_case({.activation = "Silu[1](0) Relu(1)"}), "more than an activation");
-  layer = make_case({});
+  expect_reason(depthwise_block_case({.in = 0, .out = 0}), "no pointwise part");
+  expect_reason(depthwise_block_case({.activation = "Silu[1](0) Relu(1)"}), "more than an activation");
+  layer = depthwise_block_case({});
   layer.epilogue = PointwiseProgram::parse("Exp(0)", 1);
   expect_reason(layer, "more than a sum and an activation");
-  layer = make_case({.out = 0});
+  layer = depthwise_block_case({.out = 0});
   layer.epilogue = PointwiseProgram::parse("Add(0,1)", 2);
   layer.operands = {{.extents = {1, 96, 9, 11}}};
   expect_reason(layer, "cannot add an operand");
@@ -154,7 +156,7 @@ TEST(DepthwiseBlockTactics, SaysWhyNot) {
 TEST(DepthwiseBlockTactics, SaysWhyNotInFp16) {
   if (!has_amx_fp16()) GTEST_SKIP() << "no AMX with AVX512-FP16 here";
   const auto expect_reason = [](const Block& block, const std::string& text) {
-    const auto reasons = refusals(depthwise_block_tactics(), make_case(block));
+    const auto reasons = refusals(depthwise_block_tactics(), depthwise_block_case(block));
     EXPECT_TRUE(std::any_of(reasons.begin(), reasons.end(), [&](const std::string& reason) {
       return reason.find("amx_fp16") != std::string::npos && reason.find(text) != std::string::npos;
     })) << text;

@@ -19,7 +19,7 @@ namespace lathe::cpu {
 
 namespace {
 
-constexpr std::string_view kRunner = "SqueezeExcite";
+constexpr std::string_view kSqueezeExciteRunner = "SqueezeExcite";
 constexpr int64_t kLine = 16;  // floats in a cache line: members write to lines of their own
 
 const SqueezeExciteTable& squeeze_excite_table(Isa isa) {
@@ -29,7 +29,7 @@ const SqueezeExciteTable& squeeze_excite_table(Isa isa) {
 
 // Where the packed weights lie, in floats: [channel][padded middle], [middle], [vector of
 // channels][middle][lane], [channel].
-struct PackedWeights {
+struct SqueezeExciteWeights {
   int64_t channels = 0, middle = 0;  // as in the network
   int64_t padded_channels = 0, padded_middle = 0;
   int64_t first_bias() const { return padded_channels * padded_middle; }
@@ -38,14 +38,14 @@ struct PackedWeights {
   int64_t floats() const { return second_bias() + padded_channels; }
 };
 
-PackedWeights layout_of(int64_t channels, int64_t middle, int64_t lanes) {
+SqueezeExciteWeights layout_of(int64_t channels, int64_t middle, int64_t lanes) {
   return {channels, middle, round_up(channels, lanes), round_up(middle, kLine)};
 }
 
 class PreparedSqueezeExcite final : public PreparedLayer {
  public:
   int64_t images = 1, pixels = 1;
-  PackedWeights layout;
+  SqueezeExciteWeights layout;
   const float* weights = nullptr;
   TensorType type;
   Isa isa = Isa::Avx2;
@@ -247,11 +247,11 @@ class SqueezeExciteKernel final : public LayerKernel {
   SqueezeExcite op_;
   TensorType type_;
   Isa isa_;
-  PackedWeights layout_;
+  SqueezeExciteWeights layout_;
   std::span<const std::byte> weights_;
 };
 
-Support supports(const LayerQuery& query, const SqueezeExcite& op, const TensorType& type) {
+Support supports_squeeze_excite(const LayerQuery& query, const SqueezeExcite& op, const TensorType& type) {
   const Node& node = query.layer();
   if (!is_vector_float(type.dtype))
     return Support::no("no vector kernel for " + std::string(dtype_name(type.dtype)));
@@ -267,7 +267,7 @@ Support supports(const LayerQuery& query, const SqueezeExcite& op, const TensorT
   return {};
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_squeeze_excite(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   const auto* op = std::get_if<SqueezeExcite>(&node.op);
   if (!op) return {};
@@ -276,25 +276,26 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   for (const DType type : layer_types(query))
     for (const Format& format : {blocked, kChannelsLast}) {
       const TensorType stored{type, format};
-      Tactic t = linear_tactic(query, kRunner, "squeeze_excite_" + std::string(isa_suffix(machine)));
+      Tactic t =
+          linear_tactic(query, kSqueezeExciteRunner, "squeeze_excite_" + std::string(isa_suffix(machine)));
       std::fill(t.inputs.begin(), t.inputs.end(), TensorType{});
       t.inputs[0] = t.outputs[0] = stored;
       t.in_place_inputs = {0};
-      t.support = supports(query, *op, stored);
+      t.support = supports_squeeze_excite(query, *op, stored);
       tactics.push_back(std::move(t));
     }
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext& pack) {
+std::unique_ptr<LayerKernel> make_squeeze_excite(const LayerQuery& query, const Tactic& tactic,
+                                                 const Machine& machine, const PackContext& pack) {
   return std::make_unique<SqueezeExciteKernel>(query, tactic, machine, pack);
 }
 
 }  // namespace
 
 TacticFamily squeeze_excite_tactics() {
-  return {kRunner, list, make};
+  return {kSqueezeExciteRunner, list_squeeze_excite, make_squeeze_excite};
 }
 
 }  // namespace lathe::cpu

@@ -11,8 +11,8 @@ PointwiseProgram function(const char* text) {
   return PointwiseProgram::parse(text, 1);
 }
 
-LayerCase layer_of(int64_t images, int64_t channels, int64_t middle, const Extents& spatial,
-                   bool biases = true) {
+LayerCase squeeze_excite_layer(int64_t images, int64_t channels, int64_t middle, const Extents& spatial,
+                               bool biases = true) {
   Extents x = {images, channels}, ones(spatial.size(), 1);
   x.insert(x.end(), spatial.begin(), spatial.end());
   const auto weights = [&](int64_t rows, int64_t columns) {
@@ -35,7 +35,7 @@ TEST(SqueezeExciteTactics, ChannelsAndMiddle) {
   for (const auto& [channels, middle] : std::vector<std::pair<int64_t, int64_t>>{
            {32, 8}, {1, 1}, {35, 3}, {96, 4}, {240, 10}, {300, 28}, {672, 33}}) {
     SCOPED_TRACE(channels);
-    EXPECT_GE(check_layer(squeeze_excite_tactics(), layer_of(1, channels, middle, {7, 5})), 6);
+    EXPECT_GE(check_layer(squeeze_excite_tactics(), squeeze_excite_layer(1, channels, middle, {7, 5})), 6);
   }
 }
 
@@ -43,14 +43,14 @@ TEST(SqueezeExciteTactics, ChannelsAndMiddle) {
 TEST(SqueezeExciteTactics, ImagesAndThreads) {
   for (const int64_t images : {1, 2, 3, 9}) {
     SCOPED_TRACE(images);
-    LayerCase layer = layer_of(images, 72, 6, {18, 17});
+    LayerCase layer = squeeze_excite_layer(images, 72, 6, {18, 17});
     layer.dynamic_batch = images > 2;
     EXPECT_GE(check_layer(squeeze_excite_tactics(), layer), 6);
   }
 }
 
 TEST(SqueezeExciteTactics, OtherFunctionsNoBiasOneDim) {
-  LayerCase layer = layer_of(2, 50, 12, {9}, false);
+  LayerCase layer = squeeze_excite_layer(2, 50, 12, {9}, false);
   layer.op = SqueezeExcite{.squeeze = function("Relu(0)"), .excite = function("HardSigmoid[0.2,0.5](0)")};
   EXPECT_GE(check_layer(squeeze_excite_tactics(), layer), 6);
   layer.op = SqueezeExcite{.squeeze = {}, .excite = function("Tanh(0)")};
@@ -59,14 +59,14 @@ TEST(SqueezeExciteTactics, OtherFunctionsNoBiasOneDim) {
 
 // A function that is infinite at zero must not reach the padding channels.
 TEST(SqueezeExciteTactics, PaddingStaysZero) {
-  LayerCase layer = layer_of(1, 20, 4, {3, 3}, false);
+  LayerCase layer = squeeze_excite_layer(1, 20, 4, {3, 3}, false);
   layer.op = SqueezeExcite{.squeeze = function("Sigmoid(0)"), .excite = function("Reciprocal(0)")};
   layer.inputs[3].low = 0.1;
   EXPECT_GE(check_layer(squeeze_excite_tactics(), layer), 6);
 }
 
 TEST(SqueezeExciteTactics, SaysWhyNot) {
-  LayerCase layer = layer_of(1, 16, 4, {3, 3});
+  LayerCase layer = squeeze_excite_layer(1, 16, 4, {3, 3});
   layer.inputs[1].constant = false;
   const auto reasons = refusals(squeeze_excite_tactics(), layer);
   ASSERT_FALSE(reasons.empty());

@@ -27,7 +27,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "TileWindowConvolution";
+constexpr std::string_view kTileWindowConvRunner = "TileWindowConvolution";
 constexpr int64_t kFewestChannels = 16;  // below, a row of the window is too short a run
 
 class PreparedTileWindow final : public PreparedLayer {
@@ -278,7 +278,7 @@ class TileWindowKernel final : public LayerKernel {
   std::span<const std::byte> packed_;
 };
 
-Support supports(const LayerQuery& query, DType type, const Machine& machine) {
+Support supports_tile_window_conv(const LayerQuery& query, DType type, const Machine& machine) {
   const Node& node = query.layer();
   const Value &x = query.graph.value(node.inputs[0]), &w = query.graph.value(node.inputs[1]);
   if (!machine.has(CpuFeature::Avx512)) return Support::no("needs AVX-512");
@@ -297,15 +297,16 @@ Support supports(const LayerQuery& query, DType type, const Machine& machine) {
   return {};
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_tile_window_conv(const LayerQuery& query, const Machine& machine) {
   const auto* op = std::get_if<Conv>(&query.layer().op);
   if (!op || op->groups != 1 || is_pixel_conv(*op)) return {};
   const std::optional<TailPlan> plan = plan_register_tail(query, 1);
   std::vector<Tactic> tactics;
   const auto add = [&](DType from, DType to, std::string name) {
-    Tactic t = typed_tactic(query, kRunner, std::move(name), {from, kChannelsLast}, {to, kChannelsLast});
+    Tactic t = typed_tactic(query, kTileWindowConvRunner, std::move(name), {from, kChannelsLast},
+                            {to, kChannelsLast});
     for (size_t i = 1; i < query.layer().op_input_count(); ++i) t.inputs[i] = {};
-    if (const Support s = supports(query, from, machine); !s.ok) t.support = s;
+    if (const Support s = supports_tile_window_conv(query, from, machine); !s.ok) t.support = s;
     write_over_operand(plan, t);
     tactics.push_back(std::move(t));
   };
@@ -320,15 +321,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext& pack) {
+std::unique_ptr<LayerKernel> make_tile_window_conv(const LayerQuery& query, const Tactic& tactic,
+                                                   const Machine& machine, const PackContext& pack) {
   return std::make_unique<TileWindowKernel>(query, tactic, machine, pack);
 }
 
 }  // namespace
 
 TacticFamily tile_window_conv_tactics() {
-  return {kRunner, list, make};
+  return {kTileWindowConvRunner, list_tile_window_conv, make_tile_window_conv};
 }
 
 }  // namespace lathe::cpu

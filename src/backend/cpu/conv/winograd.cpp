@@ -28,7 +28,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "WinogradConvolution";
+constexpr std::string_view kWinogradRunner = "WinogradConvolution";
 
 // Rows of V and M lie apart by this: a multiple of 1 KB would put them all into the same few cache sets.
 int64_t row_floats(int64_t channels) {
@@ -292,7 +292,7 @@ bool is_3x3(const Conv& op) {
          (op.dilations.empty() || op.dilations == ones);
 }
 
-Support supports(const LayerQuery& query, const Machine& machine) {
+Support supports_winograd(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   const Value &x = query.graph.value(node.inputs[0]), &w = query.graph.value(node.inputs[1]);
   if (!machine.has(CpuFeature::Avx512)) return Support::no("needs AVX-512");
@@ -315,30 +315,30 @@ std::vector<TensorType> types_of(const LayerQuery& query) {
   return types;
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_winograd(const LayerQuery& query, const Machine& machine) {
   const auto* op = std::get_if<Conv>(&query.layer().op);
   if (!op || !is_3x3(*op)) return {};
   std::vector<Tactic> tactics;
   for (const TensorType& type : types_of(query)) {
-    Tactic t = typed_tactic(query, kRunner, "winograd_4x3_avx512", type, type);
+    Tactic t = typed_tactic(query, kWinogradRunner, "winograd_4x3_avx512", type, type);
     for (size_t i = 1; i < query.layer().op_input_count(); ++i) t.inputs[i] = {};
     t.error_factor = 12;  // 3.6 to 8 on ResNet-50's and VGG-16's layers, 11.5 on the worst
-    if (const Support s = supports(query, machine); !s.ok) t.support = s;
+    if (const Support s = supports_winograd(query, machine); !s.ok) t.support = s;
     write_over_operand(plan_register_tail(query, 1), t);
     tactics.push_back(std::move(t));
   }
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext& pack) {
+std::unique_ptr<LayerKernel> make_winograd(const LayerQuery& query, const Tactic& tactic,
+                                           const Machine& machine, const PackContext& pack) {
   return std::make_unique<WinogradKernel>(query, tactic, machine, pack);
 }
 
 }  // namespace
 
 TacticFamily winograd_tactics() {
-  return {kRunner, list, make};
+  return {kWinogradRunner, list_winograd, make_winograd};
 }
 
 }  // namespace lathe::cpu

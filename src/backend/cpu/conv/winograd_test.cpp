@@ -7,7 +7,7 @@ namespace lathe::cpu {
 TacticFamily winograd_tactics();
 namespace {
 
-LayerCase conv(Extents x, int64_t out, int64_t pad = 1) {
+LayerCase winograd_case(Extents x, int64_t out, int64_t pad = 1) {
   const int64_t in = x[1];
   return {.op = Conv{.kernel = {3, 3}, .pads_begin = {pad, pad}, .pads_end = {pad, pad}},
           .inputs = {{.extents = std::move(x)},
@@ -22,9 +22,9 @@ TEST(Winograd, SizesPadsAndChannels) {
     for (const int64_t size : {3, 4, 7, 14})
       for (const int64_t channels : {16, 48}) {
         SCOPED_TRACE(std::to_string(pad) + " " + std::to_string(size) + " " + std::to_string(channels));
-        EXPECT_GE(check_layer(winograd_tactics(), conv({2, channels, size, size + 2}, 80, pad)), 4);
+        EXPECT_GE(check_layer(winograd_tactics(), winograd_case({2, channels, size, size + 2}, 80, pad)), 4);
       }
-  EXPECT_GE(check_layer(winograd_tactics(), conv({3, 256, 9, 5}, 64)), 4);
+  EXPECT_GE(check_layer(winograd_tactics(), winograd_case({3, 256, 9, 5}, 64)), 4);
 }
 
 TEST(Winograd, Epilogues) {
@@ -32,7 +32,7 @@ TEST(Winograd, Epilogues) {
   for (const char* epilogue : {"Relu(0)", "Silu[1](0)", "Add(0,1) Relu(2)", "HardSwish(0) Add(2,1)",
                                "Relu(0) Clip[-1,1e4](2) RoundTo[9.5e-7](3)"}) {
     SCOPED_TRACE(epilogue);
-    LayerCase layer = conv({2, 32, 10, 9}, 48);
+    LayerCase layer = winograd_case({2, 32, 10, 9}, 48);
     layer.epilogue = PointwiseProgram::parse(epilogue, 2);
     layer.operands = {{.extents = {2, 48, 10, 9}}};
     EXPECT_GE(check_layer(winograd_tactics(), layer), 4);
@@ -40,7 +40,7 @@ TEST(Winograd, Epilogues) {
 }
 
 TEST(Winograd, SaysWhyNot) {
-  LayerCase layer = conv({1, 20, 6, 6}, 16);
+  LayerCase layer = winograd_case({1, 20, 6, 6}, 16);
   auto reasons = refusals(winograd_tactics(), layer);
   ASSERT_FALSE(reasons.empty());
   if (has_avx512()) {

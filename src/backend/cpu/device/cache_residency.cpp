@@ -17,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kPiece = 64 << 10;
+constexpr int64_t kPieceBytes = 64 << 10;
 // Less stays in private caches, or comes back so fast that its share says nothing.
 constexpr int64_t kLeastBytes = 1 << 20;
 // What is still there after this time stays as long as nobody needs its place.
@@ -39,7 +39,7 @@ double middle(std::vector<double> values) {
 class Reader {
  public:
   Reader(const std::byte* data, int64_t bytes, const std::byte* other, int64_t other_bytes)
-      : data_(data), pieces_(bytes / kPiece), other_(other), other_bytes_(other_bytes) {}
+      : data_(data), pieces_(bytes / kPieceBytes), other_(other), other_bytes_(other_bytes) {}
 
   // How long a piece takes from the last-level cache and from memory.
   void calibrate() {
@@ -48,7 +48,7 @@ class Reader {
       for (int64_t i = 0; i < few; ++i) time_piece(i);
       sum_ += read_lines(other_, other_ + other_bytes_);
     });
-    from_memory_ = typical(few, [&] { flush_lines(data_, data_ + few * kPiece); });
+    from_memory_ = typical(few, [&] { flush_lines(data_, data_ + few * kPieceBytes); });
   }
 
   // Reads all pieces within a period, and something else that leaves the private cache between them. The
@@ -62,8 +62,8 @@ class Reader {
       kept += slower > 0.1 * from_cache_ ? std::clamp(saved / slower, 0.0, 1.0) : 1;
       const double due = period_ns * static_cast<double>(i + 1) / static_cast<double>(pieces_);
       while (ns_since(start) < due) {
-        sum_ += read_lines(other_ + at, other_ + at + kPiece);
-        at = at + 2 * kPiece <= other_bytes_ ? at + kPiece : 0;
+        sum_ += read_lines(other_ + at, other_ + at + kPieceBytes);
+        at = at + 2 * kPieceBytes <= other_bytes_ ? at + kPieceBytes : 0;
       }
     }
     return pieces_ > 0 ? kept / static_cast<double>(pieces_) : 1;
@@ -73,7 +73,7 @@ class Reader {
  private:
   double time_piece(int64_t i) {
     const auto start = Clock::now();
-    sum_ += read_lines(data_ + i * kPiece, data_ + (i + 1) * kPiece);
+    sum_ += read_lines(data_ + i * kPieceBytes, data_ + (i + 1) * kPieceBytes);
     return ns_since(start);
   }
   // The median of the first pieces after `prepare`.
@@ -132,7 +132,7 @@ double measure_kept_share(ThreadPool& pool, const Machine& machine, int64_t byte
   std::atomic<int> members{0};
   std::atomic<unsigned> sums{0};
   pool.run(machine.threads, [&](const Worker& worker) {
-    const Worker::Range own = worker.slice(bytes, kPiece);
+    const Worker::Range own = worker.slice(bytes, kPieceBytes);
     Reader reader(data.begin() + own.begin, own.end - own.begin, other.begin() + other_bytes * worker.index,
                   other_bytes);
     // One after the other: in the network's rhythm pieces are seldom read at the same time.

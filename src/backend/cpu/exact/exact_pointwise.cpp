@@ -21,8 +21,8 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "ExactPointwise";
-constexpr int64_t kPiece = 512;
+constexpr std::string_view kExactPointwiseRunner = "ExactPointwise";
+constexpr int64_t kExactPiece = 512;
 
 // A piece of an operand or a result: doubles of a float type, else integers.
 union Slot {
@@ -30,7 +30,7 @@ union Slot {
   int64_t* integers;
 };
 
-struct Operand {
+struct ExactOperand {
   DType type = DType::Undefined;
   Extents strides;  // per dim of the walk
 };
@@ -41,27 +41,27 @@ class PreparedExact final : public PreparedLayer {
   std::vector<DType> types;  // of inputs, then of steps
   DType result = DType::Undefined;
   bool saturate = true;
-  std::vector<Operand> operands;
+  std::vector<ExactOperand> operands;
   Extents extents = {1};  // of the walk: dims of the result, merged as far as all operands allow
   int threads = 1;
 
   int64_t row() const { return extents.back(); }
-  int64_t pieces_of_row() const { return (row() + kPiece - 1) / kPiece; }
+  int64_t pieces_of_row() const { return (row() + kExactPiece - 1) / kExactPiece; }
   // One per input and step, and two for operands that must become double.
   int64_t slots() const { return static_cast<int64_t>(types.size()) + 2; }
-  size_t scratch_bytes() const override { return static_cast<size_t>(slots() * kPiece * 8 * threads); }
+  size_t scratch_bytes() const override { return static_cast<size_t>(slots() * kExactPiece * 8 * threads); }
   int members(int available) const override {
     const double elements = static_cast<double>(element_count(extents));
     return members_for((1 + static_cast<double>(types.size())) * elements, std::min(available, threads));
   }
   void run(const LayerArgs& args, const Worker& worker) const override {
     std::vector<Slot> slot(static_cast<size_t>(slots()));
-    auto* at = reinterpret_cast<int64_t*>(args.scratch) + worker.index * slots() * kPiece;
-    for (Slot& s : slot) s.integers = std::exchange(at, at + kPiece);
+    auto* at = reinterpret_cast<int64_t*>(args.scratch) + worker.index * slots() * kExactPiece;
+    for (Slot& s : slot) s.integers = std::exchange(at, at + kExactPiece);
     const Worker::Range part = worker.slice(element_count(extents) / row() * pieces_of_row());
     for (int64_t i = part.begin; i < part.end; ++i) {
-      const int64_t from = i % pieces_of_row() * kPiece;
-      piece(args, slot, i / pieces_of_row(), from, std::min(kPiece, row() - from));
+      const int64_t from = i % pieces_of_row() * kExactPiece;
+      piece(args, slot, i / pieces_of_row(), from, std::min(kExactPiece, row() - from));
     }
   }
 
@@ -80,7 +80,7 @@ class PreparedExact final : public PreparedLayer {
       writer.store_int64s(begin, n, last.integers, types.back() == DType::UInt64);
   }
 
-  void load(const void* data, const Operand& operand, int64_t index, int64_t from, int64_t n,
+  void load(const void* data, const ExactOperand& operand, int64_t index, int64_t from, int64_t n,
             Slot& to) const {
     const int64_t stride = operand.strides.back();
     int64_t at = from * stride;
@@ -198,7 +198,7 @@ class ExactKernel final : public LayerKernel {
         joins = joins && (!begun || p.operands[i].strides.back() == strides[i][d] * out[d]);
       if (begun && !joins) {
         p.extents.push_back(1);
-        for (Operand& operand : p.operands) operand.strides.push_back(0);
+        for (ExactOperand& operand : p.operands) operand.strides.push_back(0);
       }
       begun = true;
       p.extents.back() *= out[d];
@@ -212,7 +212,8 @@ class ExactKernel final : public LayerKernel {
   bool saturate_ = true;
 };
 
-Support supports(const PointwiseProgram& program, const std::vector<DType>& types, DType result) {
+Support supports_exact_pointwise(const PointwiseProgram& program, const std::vector<DType>& types,
+                                 DType result) {
   for (const DType type : types)
     if (dtype_info(type).bits < 8) return Support::no("elements are smaller than a byte");
   if (dtype_info(result).bits < 8 || result == DType::Float8E8M0)
@@ -229,7 +230,7 @@ Support supports(const PointwiseProgram& program, const std::vector<DType>& type
   return {};
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
+std::vector<Tactic> list_exact_pointwise(const LayerQuery& query, const Machine&) {
   const Node& node = query.layer();
   if (!std::holds_alternative<Pointwise>(node.op) && !std::holds_alternative<PointwiseChain>(node.op) &&
       !std::holds_alternative<Cast>(node.op))
@@ -239,20 +240,20 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
   const DType result = query.graph.value(node.outputs[0]).dtype;
   // Whatever FP32 is right for is for the vectors.
   if (PointwiseEvaluator::supports(program, inputs, result).ok) return {};
-  Tactic t = linear_tactic(query, kRunner, "pointwise_exact");
-  t.support = supports(program, program_types(program, inputs), result);
+  Tactic t = linear_tactic(query, kExactPointwiseRunner, "pointwise_exact");
+  t.support = supports_exact_pointwise(program, program_types(program, inputs), result);
   return {t};
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine&,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_exact_pointwise(const LayerQuery& query, const Tactic& tactic,
+                                                  const Machine&, const PackContext&) {
   return std::make_unique<ExactKernel>(query, tactic);
 }
 
 }  // namespace
 
 TacticFamily exact_pointwise_tactics() {
-  return {kRunner, list, make};
+  return {kExactPointwiseRunner, list_exact_pointwise, make_exact_pointwise};
 }
 
 }  // namespace lathe::cpu

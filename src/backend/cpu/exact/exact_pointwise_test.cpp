@@ -10,7 +10,7 @@ namespace {
 constexpr DType kIntegers[] = {DType::Int8,  DType::UInt8,  DType::Int16, DType::UInt16,
                                DType::Int32, DType::UInt32, DType::Int64, DType::UInt64};
 
-CheckedInput numbers(DType type, Extents extents, bool positive = false) {
+CheckedInput exact_numbers(DType type, Extents extents, bool positive = false) {
   const bool has_sign = type == DType::Int8 || type == DType::Int16 || type == DType::Int32 ||
                         type == DType::Int64 || type == DType::Float64;
   return {
@@ -25,29 +25,29 @@ TEST(ExactPointwiseTactics, EveryIntegerTypeAndOperation) {
                          C::GreaterOrEqual, C::BitwiseAnd, C::BitwiseXor, C::ShiftLeft, C::Pow})
       EXPECT_GE(check_layer(exact_pointwise_tactics(),
                             {.op = Pointwise{code},
-                             .inputs = {numbers(type, {3, 1, 7}), numbers(type, {5, 7}, true)}}),
+                             .inputs = {exact_numbers(type, {3, 1, 7}), exact_numbers(type, {5, 7}, true)}}),
                 1);
     for (const C code : {C::Abs, C::Neg, C::Sign, C::Square, C::BitwiseNot, C::Relu})
-      EXPECT_GE(
-          check_layer(exact_pointwise_tactics(), {.op = Pointwise{code}, .inputs = {numbers(type, {1300})}}),
-          1);
-    EXPECT_GE(
-        check_layer(
-            exact_pointwise_tactics(),
-            {.op = Pointwise{C::Where},
-             .inputs = {{DType::Bool, {4, 1}, false, 0, 1.9}, numbers(type, {}), numbers(type, {4, 600})}}),
-        1);
+      EXPECT_GE(check_layer(exact_pointwise_tactics(),
+                            {.op = Pointwise{code}, .inputs = {exact_numbers(type, {1300})}}),
+                1);
+    EXPECT_GE(check_layer(exact_pointwise_tactics(), {.op = Pointwise{C::Where},
+                                                      .inputs = {{DType::Bool, {4, 1}, false, 0, 1.9},
+                                                                 exact_numbers(type, {}),
+                                                                 exact_numbers(type, {4, 600})}}),
+              1);
   }
 }
 
 TEST(ExactPointwiseTactics, DoublesAndChains) {
-  EXPECT_GE(check_layer(exact_pointwise_tactics(),
-                        {.op = Pointwise{PointwiseCode::Exp}, .inputs = {numbers(DType::Float64, {2, 33})}}),
+  EXPECT_GE(check_layer(exact_pointwise_tactics(), {.op = Pointwise{PointwiseCode::Exp},
+                                                    .inputs = {exact_numbers(DType::Float64, {2, 33})}}),
             1);
-  EXPECT_GE(check_layer(exact_pointwise_tactics(),
-                        {.op = PointwiseChain{PointwiseProgram::parse("Add(0,1) Mul(2,0) Less(3,1)", 2)},
-                         .inputs = {numbers(DType::Int64, {9, 5}), numbers(DType::Int64, {9, 1})}}),
-            1);
+  EXPECT_GE(
+      check_layer(exact_pointwise_tactics(),
+                  {.op = PointwiseChain{PointwiseProgram::parse("Add(0,1) Mul(2,0) Less(3,1)", 2)},
+                   .inputs = {exact_numbers(DType::Int64, {9, 5}), exact_numbers(DType::Int64, {9, 1})}}),
+      1);
 }
 
 TEST(ExactPointwiseTactics, Casts) {

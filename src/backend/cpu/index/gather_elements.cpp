@@ -15,10 +15,10 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "GatherElements";
+constexpr std::string_view kGatherElementsRunner = "GatherElements";
 
 // The result's rows along its last dim, and where each begins in x when the gathered axis is left out.
-struct Rows {
+struct ElementRows {
   Extents extents;  // of the result, without the last dim
   Extents strides;  // of x, 0 for the gathered axis
   int64_t count = 1, length = 1;
@@ -79,7 +79,7 @@ class PreparedGatherElements final : public PreparedLayer {
 
   IndexReader reader_;
   int64_t axis_extent_, bytes_, axis_stride_ = 1, along_ = 0;
-  Rows rows_;
+  ElementRows rows_;
 };
 
 class PreparedGatherBlocks final : public PreparedLayer {
@@ -149,13 +149,13 @@ class GatherElementsKernel final : public LayerKernel {
   int64_t bytes_;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
+std::vector<Tactic> list_gather_elements(const LayerQuery& query, const Machine&) {
   const Node& node = query.layer();
   const bool elements = std::holds_alternative<GatherElements>(node.op);
   if (!elements && !std::holds_alternative<GatherND>(node.op)) return {};
   std::vector<Tactic> tactics;
   for (const DType type : layer_types(query)) {
-    Tactic t = linear_tactic(query, kRunner, elements ? "gather_elements" : "gather_blocks");
+    Tactic t = linear_tactic(query, kGatherElementsRunner, elements ? "gather_elements" : "gather_blocks");
     const bool converts = query.graph.value(node.inputs[0]).is_constant() && t.inputs[0].dtype != type;
     t.inputs[0].dtype = t.outputs[0].dtype = type;
     if (!node.epilogue.empty())
@@ -171,15 +171,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine&,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_gather_elements(const LayerQuery& query, const Tactic& tactic,
+                                                  const Machine&, const PackContext&) {
   return std::make_unique<GatherElementsKernel>(query, tactic);
 }
 
 }  // namespace
 
 TacticFamily gather_elements_tactics() {
-  return {kRunner, list, make};
+  return {kGatherElementsRunner, list_gather_elements, make_gather_elements};
 }
 
 }  // namespace lathe::cpu

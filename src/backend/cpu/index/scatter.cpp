@@ -17,7 +17,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "Scatter";
+constexpr std::string_view kScatterRunner = "Scatter";
 
 template <class Codec>
 typename Codec::Wide combined(ScatterReduction reduction, typename Codec::Wide old,
@@ -41,7 +41,7 @@ typename Codec::Wide combined(ScatterReduction reduction, typename Codec::Wide o
 }
 
 // to[0, n) from its old values and `from`.
-struct Target {
+struct ScatterTarget {
   DType type = DType::Float32;
   ScatterReduction reduction = ScatterReduction::None;
 
@@ -59,7 +59,7 @@ struct Target {
 
 class PreparedScatter : public PreparedLayer {
  public:
-  PreparedScatter(IndexReader reader, Target target, int64_t elements)
+  PreparedScatter(IndexReader reader, ScatterTarget target, int64_t elements)
       : reader_(std::move(reader)), target_(target), bytes_(dtype_bytes(target.type, elements)) {}
   bool meets(int count) const override { return count > 1; }
   void run(const LayerArgs& args, const Worker& worker) const override {
@@ -77,7 +77,7 @@ class PreparedScatter : public PreparedLayer {
   virtual void scatter(const LayerArgs& args, const Worker& worker) const = 0;
 
   IndexReader reader_;
-  Target target_;
+  ScatterTarget target_;
   int64_t bytes_;  // of the data
 };
 
@@ -85,7 +85,7 @@ class PreparedScatter : public PreparedLayer {
 // the axis.
 class PreparedScatterElements final : public PreparedScatter {
  public:
-  PreparedScatterElements(IndexReader reader, Target target, size_t axis, const Extents& x,
+  PreparedScatterElements(IndexReader reader, ScatterTarget target, size_t axis, const Extents& x,
                           const Extents& indices)
       : PreparedScatter(std::move(reader), target, element_count(x)),
         axis_extent_(x[axis]),
@@ -144,7 +144,7 @@ class PreparedScatterElements final : public PreparedScatter {
 
 class PreparedScatterBlocks final : public PreparedScatter {
  public:
-  PreparedScatterBlocks(IndexReader reader, Target target, const Extents& x, const Extents& indices)
+  PreparedScatterBlocks(IndexReader reader, ScatterTarget target, const Extents& x, const Extents& indices)
       : PreparedScatter(std::move(reader), target, element_count(x)) {
     const auto fixed = static_cast<size_t>(addressed_dims(to_shape(indices), to_shape(x), 0));
     addressed_.assign(x.begin(), x.begin() + static_cast<ptrdiff_t>(fixed));
@@ -192,14 +192,15 @@ class ScatterKernel final : public LayerKernel {
       const auto axis = static_cast<size_t>(normalize_axis(op->axis, static_cast<int64_t>(x.size()), name_));
       check_fits_inside(indices, x, axis);
       expect_updates(context.inputs[2], indices);
-      return std::make_unique<PreparedScatterElements>(reader, Target{type, op->reduction}, axis, x, indices);
+      return std::make_unique<PreparedScatterElements>(reader, ScatterTarget{type, op->reduction}, axis, x,
+                                                       indices);
     }
     const auto fixed = static_cast<size_t>(addressed_dims(to_shape(indices), to_shape(x), 0));
     Extents expected(indices.begin(), indices.end() - 1);
     expected.insert(expected.end(), x.begin() + static_cast<ptrdiff_t>(fixed), x.end());
     expect_updates(context.inputs[2], expected);
-    return std::make_unique<PreparedScatterBlocks>(reader, Target{type, std::get<ScatterND>(op_).reduction},
-                                                   x, indices);
+    return std::make_unique<PreparedScatterBlocks>(
+        reader, ScatterTarget{type, std::get<ScatterND>(op_).reduction}, x, indices);
   }
 
  private:
@@ -213,11 +214,11 @@ class ScatterKernel final : public LayerKernel {
   Tactic tactic_;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
+std::vector<Tactic> list_scatter(const LayerQuery& query, const Machine&) {
   const Node& node = query.layer();
   const bool elements = std::holds_alternative<ScatterElements>(node.op);
   if (!elements && !std::holds_alternative<ScatterND>(node.op)) return {};
-  Tactic t = linear_tactic(query, kRunner, elements ? "scatter_elements" : "scatter_blocks");
+  Tactic t = linear_tactic(query, kScatterRunner, elements ? "scatter_elements" : "scatter_blocks");
   if (!node.epilogue.empty())
     t.support = Support::no("a copy applies no epilogue");
   else if (dtype_info(t.inputs[0].dtype).bits < 8)
@@ -229,15 +230,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
   return {t};
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine&,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_scatter(const LayerQuery& query, const Tactic& tactic, const Machine&,
+                                          const PackContext&) {
   return std::make_unique<ScatterKernel>(query, tactic);
 }
 
 }  // namespace
 
 TacticFamily scatter_tactics() {
-  return {kRunner, list, make};
+  return {kScatterRunner, list_scatter, make_scatter};
 }
 
 }  // namespace lathe::cpu

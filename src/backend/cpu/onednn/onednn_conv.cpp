@@ -20,12 +20,12 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "OnednnConvolution";
+constexpr std::string_view kOnednnConvRunner = "OnednnConvolution";
 // Below this a meeting of the team costs about as much as the second thread saves.
-constexpr double kSmallFlops = 2e6;
+constexpr double kSmallConvFlops = 2e6;
 
 // Weights of one part in oneDNN's layout.
-struct PackedWeights {
+struct OnednnConvWeights {
   dnnl::memory::desc desc;
   std::span<const std::byte> bytes;
 };
@@ -135,7 +135,7 @@ class ConvKernel final : public LayerKernel {
   // serves all.
   void add_tasks(const ConvProblem& problem, const std::vector<ConvPart>& parts, size_t weights_index,
                  PreparedConv& prepared) const {
-    const PackedWeights& packed = weights_[weights_index];
+    const OnednnConvWeights& packed = weights_[weights_index];
     auto plan = plan_conv(problem, variant_, parts[0], has_bias_, chain(), &packed.desc);
     const void* weights = packed.bytes.data();
     if (!plan) {  // at these shapes oneDNN has no kernel for the layout packed for the tuning shapes
@@ -173,7 +173,7 @@ class ConvKernel final : public LayerKernel {
   Epilogue epilogue_;
   bool has_epilogue_ = false;
   std::span<const std::byte> bias_;
-  std::vector<PackedWeights> weights_;  // one per channel part, else one
+  std::vector<OnednnConvWeights> weights_;  // one per channel part, else one
 };
 
 // ---- listing
@@ -190,7 +190,8 @@ std::vector<std::pair<Format, Format>> format_pairs(const LayerQuery& query, con
   return formats;
 }
 
-std::vector<std::pair<TensorType, TensorType>> type_pairs(const LayerQuery& query, const Machine& machine) {
+std::vector<std::pair<TensorType, TensorType>> onednn_conv_type_pairs(const LayerQuery& query,
+                                                                      const Machine& machine) {
   const Node& node = query.layer();
   const Value& x = query.graph.value(node.inputs[0]);
   std::vector<std::pair<DType, DType>> dtypes;
@@ -217,7 +218,7 @@ std::vector<ConvVariant> splits_of(const ConvProblem& problem, const ConvVariant
     splits.back().split = split;
     splits.back().parts = parts;
   };
-  const bool small = problem.flops() < kSmallFlops;
+  const bool small = problem.flops() < kSmallConvFlops;
   if (threads == 1 || small) add(ConvSplit::Whole, 1);
   if (threads == 1) return splits;
   if (problem.batch > 1) add(ConvSplit::Batch, 1);
@@ -229,7 +230,7 @@ std::vector<ConvVariant> splits_of(const ConvProblem& problem, const ConvVariant
   return splits;
 }
 
-std::string reason_to_refuse(const LayerQuery& query) {
+std::string reason_to_refuse_onednn_conv(const LayerQuery& query) {
   const Node& node = query.layer();
   const Graph& graph = query.graph;
   if (!graph.value(node.inputs[1]).is_constant()) return "the weights are not constant";
@@ -260,7 +261,8 @@ Tactic make_tactic(const LayerQuery& query, const ConvVariant& variant, std::str
   TacticParams params = split_params(variant);
   params.set("winograd", variant.winograd);
   if (variant.joined > 1) params.set("joined", variant.joined);
-  Tactic tactic = with_variant({.runner = std::string(kRunner)}, std::move(name), std::move(params));
+  Tactic tactic =
+      with_variant({.runner = std::string(kOnednnConvRunner)}, std::move(name), std::move(params));
   tactic.inputs = {variant.source};
   tactic.inputs.resize(query.layer().op_input_count());
   tactic.outputs = {variant.result};
@@ -310,14 +312,14 @@ std::string joined_suffix(int joined) {
 std::vector<Tactic> list_convs(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   if (!std::holds_alternative<Conv>(node.op)) return {};
-  if (const std::string reason = reason_to_refuse(query); !reason.empty())
-    return refused_tactic(query, kRunner, "onednn_conv", reason);
+  if (const std::string reason = reason_to_refuse_onednn_conv(query); !reason.empty())
+    return refused_tactic(query, kOnednnConvRunner, "onednn_conv", reason);
   const auto& conv = std::get<Conv>(node.op);
   const Extents input = conv_input_extents(query);
   const int64_t out_channels = query.graph.value(node.outputs[0]).shape[1].value();
   const bool bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
   std::vector<Tactic> tactics;
-  for (const auto& [source, result] : type_pairs(query, machine)) {
+  for (const auto& [source, result] : onednn_conv_type_pairs(query, machine)) {
     const auto chain = PostOpChain::from_epilogue(query, result, 1);
     for (const auto& [winograd, joined] : ways(conv, input, out_channels, machine)) {
       const ConvProblem problem = ConvProblem::at(conv, input, out_channels, joined);
@@ -350,7 +352,7 @@ std::vector<Tactic> list_convs(const LayerQuery& query, const Machine& machine) 
   return tactics;
 }
 
-ConvVariant variant_of(const Tactic& tactic) {
+ConvVariant onednn_conv_variant_of(const Tactic& tactic) {
   ConvVariant variant{.source = tactic.inputs[0], .result = tactic.outputs[0]};
   variant.winograd = tactic.params.get("winograd", 0) != 0;
   variant.joined = tactic.params.get_int("joined", 1);
@@ -362,8 +364,9 @@ ConvVariant variant_of(const Tactic& tactic) {
 Support accepts_conv(const LayerQuery& query, const Tactic& tactic, const Machine& machine) {
   const Node& node = query.layer();
   if (!std::holds_alternative<Conv>(node.op)) return Support::no("it is no convolution");
-  if (const std::string reason = reason_to_refuse(query); !reason.empty()) return Support::no(reason);
-  const ConvVariant variant = variant_of(tactic);
+  if (const std::string reason = reason_to_refuse_onednn_conv(query); !reason.empty())
+    return Support::no(reason);
+  const ConvVariant variant = onednn_conv_variant_of(tactic);
   const Extents input = conv_input_extents(query);
   const auto& conv = std::get<Conv>(node.op);
   const int64_t out_channels = query.graph.value(node.outputs[0]).shape[1].value();
@@ -392,13 +395,13 @@ Support accepts_conv(const LayerQuery& query, const Tactic& tactic, const Machin
 
 std::unique_ptr<LayerKernel> make_conv(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
                                        const PackContext& pack) {
-  return std::make_unique<ConvKernel>(query, tactic, variant_of(tactic), machine, pack);
+  return std::make_unique<ConvKernel>(query, tactic, onednn_conv_variant_of(tactic), machine, pack);
 }
 
 }  // namespace
 
 TacticFamily onednn_conv_tactics() {
-  return {kRunner, list_convs, make_conv, accepts_conv};
+  return {kOnednnConvRunner, list_convs, make_conv, accepts_conv};
 }
 
 }  // namespace lathe::cpu

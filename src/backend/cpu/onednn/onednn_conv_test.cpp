@@ -21,7 +21,7 @@ Tensor random_weights(const Extents& extents, uint32_t seed) {
   return Tensor::from<float>(extents, values);
 }
 
-struct Problem {
+struct ConvTestProblem {
   int64_t channels = 16, out_channels = 16;
   Extents spatial = {9, 9};
   Conv conv;
@@ -36,13 +36,13 @@ struct Built {
 };
 
 // The program's inputs 1.. are `operands` shapes, as inputs of the graph (not constant) or constants.
-struct Operand {
+struct ConvOperand {
   Shape shape;
   bool constant = false;
 };
 
-std::unique_ptr<Built> build(Problem problem, const PointwiseProgram& epilogue = {},
-                             const std::vector<Operand>& operands = {}, bool bf16 = false,
+std::unique_ptr<Built> build(ConvTestProblem problem, const PointwiseProgram& epilogue = {},
+                             const std::vector<ConvOperand>& operands = {}, bool bf16 = false,
                              bool dynamic = false) {
   auto built = std::make_unique<Built>();
   GraphEditor editor(built->graph);
@@ -60,7 +60,7 @@ std::unique_ptr<Built> build(Problem problem, const PointwiseProgram& epilogue =
   if (!epilogue.empty()) {
     std::vector<ValueId> ids;
     uint32_t seed = 3;
-    for (const Operand& operand : operands)
+    for (const ConvOperand& operand : operands)
       ids.push_back(operand.constant
                         ? editor.add_constant("c", random_weights(to_extents(operand.shape), seed++))
                         : editor.add_input("o", DType::Float32, operand.shape));
@@ -71,17 +71,17 @@ std::unique_ptr<Built> build(Problem problem, const PointwiseProgram& epilogue =
   return built;
 }
 
-TacticCheckResult expect_right(const Built& built, double bf16_tolerance = 1.5e-2) {
+TacticCheckResult expect_right_conv(const Built& built, double bf16_tolerance = 1.5e-2) {
   return cpu::expect_right(
       built.graph, built.node,
       {.runner = "OnednnConvolution", .ranges = built.ranges, .bf16_tolerance = bf16_tolerance});
 }
 
 TEST(OnednnConv, EverySplitAndFormat) {
-  const auto result = expect_right(*build({.channels = 64,
-                                           .out_channels = 64,
-                                           .spatial = {28, 28},
-                                           .conv = {.pads_begin = {1, 1}, .pads_end = {1, 1}}}));
+  const auto result = expect_right_conv(*build({.channels = 64,
+                                                .out_channels = 64,
+                                                .spatial = {28, 28},
+                                                .conv = {.pads_begin = {1, 1}, .pads_end = {1, 1}}}));
   EXPECT_TRUE(ran(result, "_oc2"));
   EXPECT_TRUE(ran(result, "_rows"));
   EXPECT_TRUE(ran(result, "channels_last"));
@@ -89,55 +89,56 @@ TEST(OnednnConv, EverySplitAndFormat) {
 }
 
 TEST(OnednnConv, WinogradWhereOnednnHasIt) {
-  const auto result = expect_right(*build({.channels = 128,
-                                           .out_channels = 128,
-                                           .spatial = {28, 28},
-                                           .conv = {.pads_begin = {1, 1}, .pads_end = {1, 1}}}));
+  const auto result = expect_right_conv(*build({.channels = 128,
+                                                .out_channels = 128,
+                                                .spatial = {28, 28},
+                                                .conv = {.pads_begin = {1, 1}, .pads_end = {1, 1}}}));
   if (read_cpu_info().features.has(CpuFeature::Avx512)) {
     EXPECT_TRUE(ran(result, "wino"));
   }
 }
 
 TEST(OnednnConv, OddChannelsStridesDilationsAndPads) {
-  expect_right(
+  expect_right_conv(
       *build({.channels = 3,
               .out_channels = 20,
               .spatial = {23, 19},
               .conv = {.kernel = {7, 7}, .strides = {2, 2}, .pads_begin = {3, 3}, .pads_end = {3, 3}}}));
-  expect_right(*build({.channels = 13,
-                       .out_channels = 21,
-                       .spatial = {11, 12},
-                       .conv = {.kernel = {3, 2},
-                                .strides = {1, 2},
-                                .dilations = {2, 1},
-                                .pads_begin = {2, 0},
-                                .pads_end = {0, 1}}}));
-  expect_right(*build({.channels = 24,
-                       .out_channels = 40,
-                       .spatial = {10, 10},
-                       .conv = {.kernel = {3, 3}, .strides = {2, 2}, .auto_pad = AutoPad::SameUpper},
-                       .bias = false}));
-  expect_right(*build({.channels = 24,
-                       .out_channels = 40,
-                       .spatial = {10, 10},
-                       .conv = {.kernel = {4, 4}, .strides = {3, 3}, .auto_pad = AutoPad::SameLower}}));
-  expect_right(*build({.channels = 20, .out_channels = 24, .spatial = {14, 14}, .conv = {.kernel = {1, 1}}}));
+  expect_right_conv(*build({.channels = 13,
+                            .out_channels = 21,
+                            .spatial = {11, 12},
+                            .conv = {.kernel = {3, 2},
+                                     .strides = {1, 2},
+                                     .dilations = {2, 1},
+                                     .pads_begin = {2, 0},
+                                     .pads_end = {0, 1}}}));
+  expect_right_conv(*build({.channels = 24,
+                            .out_channels = 40,
+                            .spatial = {10, 10},
+                            .conv = {.kernel = {3, 3}, .strides = {2, 2}, .auto_pad = AutoPad::SameUpper},
+                            .bias = false}));
+  expect_right_conv(*build({.channels = 24,
+                            .out_channels = 40,
+                            .spatial = {10, 10},
+                            .conv = {.kernel = {4, 4}, .strides = {3, 3}, .auto_pad = AutoPad::SameLower}}));
+  expect_right_conv(
+      *build({.channels = 20, .out_channels = 24, .spatial = {14, 14}, .conv = {.kernel = {1, 1}}}));
   // stride beyond the kernel: rows that nobody reads
-  expect_right(*build({.channels = 32,
-                       .out_channels = 32,
-                       .spatial = {9, 9},
-                       .conv = {.kernel = {1, 1}, .strides = {2, 2}}}));
+  expect_right_conv(*build({.channels = 32,
+                            .out_channels = 32,
+                            .spatial = {9, 9},
+                            .conv = {.kernel = {1, 1}, .strides = {2, 2}}}));
 }
 
 TEST(OnednnConv, OneAndThreeSpatialDims) {
-  expect_right(*build({.channels = 24,
-                       .out_channels = 32,
-                       .spatial = {40},
-                       .conv = {.kernel = {5}, .strides = {2}, .pads_begin = {2}, .pads_end = {2}}}));
-  expect_right(*build({.channels = 16,
-                       .out_channels = 32,
-                       .spatial = {6, 7, 5},
-                       .conv = {.kernel = {3, 3, 3}, .pads_begin = {1, 1, 1}, .pads_end = {1, 1, 1}}}));
+  expect_right_conv(*build({.channels = 24,
+                            .out_channels = 32,
+                            .spatial = {40},
+                            .conv = {.kernel = {5}, .strides = {2}, .pads_begin = {2}, .pads_end = {2}}}));
+  expect_right_conv(*build({.channels = 16,
+                            .out_channels = 32,
+                            .spatial = {6, 7, 5},
+                            .conv = {.kernel = {3, 3, 3}, .pads_begin = {1, 1, 1}, .pads_end = {1, 1, 1}}}));
 }
 
 TEST(OnednnConv, Groups) {
@@ -146,9 +147,11 @@ TEST(OnednnConv, Groups) {
        std::vector<std::pair<int64_t, int64_t>>{{48, 48}, {50, 50}, {64, 2}, {64, 4}, {96, 3}}) {
     Conv conv = padded;
     conv.groups = groups;
-    expect_right(*build({.channels = channels, .out_channels = channels, .spatial = {12, 10}, .conv = conv}));
+    expect_right_conv(
+        *build({.channels = channels, .out_channels = channels, .spatial = {12, 10}, .conv = conv}));
     conv.strides = {2, 2};
-    expect_right(*build({.channels = channels, .out_channels = channels, .spatial = {12, 10}, .conv = conv}));
+    expect_right_conv(
+        *build({.channels = channels, .out_channels = channels, .spatial = {12, 10}, .conv = conv}));
   }
 }
 
@@ -157,7 +160,7 @@ TEST(OnednnConv, JoinedGroups) {
   for (const auto& [channels, out, groups] :
        std::vector<std::array<int64_t, 3>>{{64, 64, 16}, {64, 128, 16}, {48, 48, 8}, {96, 96, 8}}) {
     const Conv conv{.kernel = {3, 3}, .pads_begin = {1, 1}, .pads_end = {1, 1}, .groups = groups};
-    const auto result = expect_right(
+    const auto result = expect_right_conv(
         *build({.channels = channels, .out_channels = out, .spatial = {12, 10}, .conv = conv, .batch = 2}));
     EXPECT_TRUE(ran(result, "groups")) << channels << " in " << groups;
   }
@@ -165,61 +168,64 @@ TEST(OnednnConv, JoinedGroups) {
 
 TEST(OnednnConv, BatchAndDynamicBatch) {
   const Conv padded{.pads_begin = {1, 1}, .pads_end = {1, 1}};
-  const auto result = expect_right(
+  const auto result = expect_right_conv(
       *build({.channels = 32, .out_channels = 40, .spatial = {14, 13}, .conv = padded, .batch = 3}));
   EXPECT_TRUE(ran(result, "_batch"));
-  expect_right(
+  expect_right_conv(
       *build({.channels = 32, .out_channels = 40, .spatial = {14, 13}, .conv = padded}, {}, {}, false, true));
 }
 
 TEST(OnednnConv, FusesEpilogues) {
-  const Problem problem{.channels = 32,
-                        .out_channels = 48,
-                        .spatial = {14, 14},
-                        .conv = {.pads_begin = {1, 1}, .pads_end = {1, 1}}};
+  const ConvTestProblem problem{.channels = 32,
+                                .out_channels = 48,
+                                .spatial = {14, 14},
+                                .conv = {.pads_begin = {1, 1}, .pads_end = {1, 1}}};
   const Shape full = {1, 48, 14, 14}, channel = {1, 48, 1, 1};
   for (const char* text : {"Relu(0)", "Clip[0,6](0)", "Silu[1](0)", "GeluErf(0)", "HardSwish(0)",
                            "Sigmoid(0)", "LeakyRelu[0.1](0) Square(1)", "Sigmoid(0) Mul(0,1)"})
-    expect_right(*build(problem, PointwiseProgram::parse(text, 1)));
-  expect_right(*build(problem, PointwiseProgram::parse("Add(0,1) Relu(2)", 2), {{full}}));
-  expect_right(*build(problem, PointwiseProgram::parse("Add(1,0) Relu(2)", 2), {{full}}));
-  expect_right(*build(problem, PointwiseProgram::parse("Sub(1,0) Relu(2)", 2), {{full}}));
-  expect_right(*build(problem, PointwiseProgram::parse("Mul(0,1) Tanh(2)", 2), {{channel, true}}));
-  expect_right(*build(problem, PointwiseProgram::parse("Mul(0,1)", 2), {{channel, false}}));
-  expect_right(*build(problem, PointwiseProgram::parse("Add(0,1)", 2), {{full, true}}));
-  expect_right(
+    expect_right_conv(*build(problem, PointwiseProgram::parse(text, 1)));
+  expect_right_conv(*build(problem, PointwiseProgram::parse("Add(0,1) Relu(2)", 2), {{full}}));
+  expect_right_conv(*build(problem, PointwiseProgram::parse("Add(1,0) Relu(2)", 2), {{full}}));
+  expect_right_conv(*build(problem, PointwiseProgram::parse("Sub(1,0) Relu(2)", 2), {{full}}));
+  expect_right_conv(*build(problem, PointwiseProgram::parse("Mul(0,1) Tanh(2)", 2), {{channel, true}}));
+  expect_right_conv(*build(problem, PointwiseProgram::parse("Mul(0,1)", 2), {{channel, false}}));
+  expect_right_conv(*build(problem, PointwiseProgram::parse("Add(0,1)", 2), {{full, true}}));
+  expect_right_conv(
       *build(problem, PointwiseProgram::parse("Mul(0,1) Add(3,2) Relu(4)", 3), {{channel, true}, {full}}));
 }
 
 // Steps of a fused epilogue that lie half a step apart would differ from the oracle's by whole ones; sums of
 // convolutions never lie there exactly, and rounding to 2^-20 of them shows whether the arithmetic is right.
 TEST(OnednnConv, RoundsToAGridInItsPostOps) {
-  const Problem problem{.channels = 16,
-                        .out_channels = 24,
-                        .spatial = {10, 10},
-                        .conv = {.pads_begin = {1, 1}, .pads_end = {1, 1}}};
-  expect_right(*build(problem, PointwiseProgram::parse("Clip[-2,2](0) RoundTo[9.5e-7](1)", 1)));
-  expect_right(*build(problem, PointwiseProgram::parse("RoundTo[9.5e-7](0) Add(2,1) Relu(3)", 2),
-                      {{Shape{1, 24, 10, 10}}}));
-  expect_right(*build(problem,
-                      PointwiseProgram::parse(
-                          "Clip[-1,2](0) RoundTo[9.5e-7](2) Add(3,1) Clip[0,1.5](4) RoundTo[9.6e-7](5)", 2),
-                      {{Shape{1, 24, 10, 10}}}));
+  const ConvTestProblem problem{.channels = 16,
+                                .out_channels = 24,
+                                .spatial = {10, 10},
+                                .conv = {.pads_begin = {1, 1}, .pads_end = {1, 1}}};
+  expect_right_conv(*build(problem, PointwiseProgram::parse("Clip[-2,2](0) RoundTo[9.5e-7](1)", 1)));
+  expect_right_conv(*build(problem, PointwiseProgram::parse("RoundTo[9.5e-7](0) Add(2,1) Relu(3)", 2),
+                           {{Shape{1, 24, 10, 10}}}));
+  expect_right_conv(
+      *build(problem,
+             PointwiseProgram::parse(
+                 "Clip[-1,2](0) RoundTo[9.5e-7](2) Add(3,1) Clip[0,1.5](4) RoundTo[9.6e-7](5)", 2),
+             {{Shape{1, 24, 10, 10}}}));
 }
 
 // oneDNN itself would compute the second of each pair with the numbers of the first.
 TEST(OnednnConv, FunctionsThatComeTwice) {
-  const Problem problem{.channels = 16, .out_channels = 16, .spatial = {8, 8}, .conv = {.kernel = {1, 1}}};
+  const ConvTestProblem problem{
+      .channels = 16, .out_channels = 16, .spatial = {8, 8}, .conv = {.kernel = {1, 1}}};
   for (const char* text :
        {"Clip[-2,1](0) Clip[0,3](1)", "Clip[-2,1](0) Linear[0.5,1](1) Clip[0,0.75](2) Linear[2,3](3)",
         "Elu[0.5](0) Elu[0.25](1)", "Silu[1](0) Silu[2](1)", "LeakyRelu[0.1](0) Relu(1)", "Relu(0) Relu(1)"})
-    expect_right(*build(problem, PointwiseProgram::parse(text, 1)));
+    expect_right_conv(*build(problem, PointwiseProgram::parse(text, 1)));
 }
 
 // Whatever says that it keeps NaN does; what does not say so is a Relu, a Clip or another function of
 // oneDNN's.
 TEST(OnednnConv, SaysWhatKeepsNan) {
-  const Problem problem{.channels = 16, .out_channels = 16, .spatial = {8, 8}, .conv = {.kernel = {1, 1}}};
+  const ConvTestProblem problem{
+      .channels = 16, .out_channels = 16, .spatial = {8, 8}, .conv = {.kernel = {1, 1}}};
   int keeping = 0, losing = 0;
   for (const char* text : {"", "Relu(0)", "Clip[0,6](0)", "Silu[1](0)", "Sigmoid(0)", "Abs(0)",
                            "Linear[2,1](0)", "HardSwish(0)", "Clip[-2,2](0) RoundTo[0.5](1)"}) {
@@ -235,36 +241,37 @@ TEST(OnednnConv, SaysWhatKeepsNan) {
 }
 
 TEST(OnednnConv, EpiloguesOnOddChannelsKeepThePaddingZero) {
-  const Problem problem{.channels = 20,
-                        .out_channels = 35,
-                        .spatial = {9, 8},
-                        .conv = {.pads_begin = {1, 1}, .pads_end = {1, 1}},
-                        .batch = 2};
+  const ConvTestProblem problem{.channels = 20,
+                                .out_channels = 35,
+                                .spatial = {9, 8},
+                                .conv = {.pads_begin = {1, 1}, .pads_end = {1, 1}},
+                                .batch = 2};
   for (const char* text : {"Sigmoid(0)", "Exp(0)", "HardSwish(0)", "Sigmoid(0) Mul(0,1) Exp(2)"})
-    expect_right(*build(problem, PointwiseProgram::parse(text, 1)));
-  expect_right(*build(problem, PointwiseProgram::parse("Add(0,1) Sigmoid(2)", 2), {{Shape{2, 35, 9, 8}}}));
+    expect_right_conv(*build(problem, PointwiseProgram::parse(text, 1)));
+  expect_right_conv(
+      *build(problem, PointwiseProgram::parse("Add(0,1) Sigmoid(2)", 2), {{Shape{2, 35, 9, 8}}}));
 }
 
 TEST(OnednnConv, Bf16) {
-  const Problem problem{.channels = 32,
-                        .out_channels = 48,
-                        .spatial = {14, 14},
-                        .conv = {.pads_begin = {1, 1}, .pads_end = {1, 1}}};
-  const auto result = expect_right(*build(problem, PointwiseProgram::parse("Relu(0)", 1), {}, true));
+  const ConvTestProblem problem{.channels = 32,
+                                .out_channels = 48,
+                                .spatial = {14, 14},
+                                .conv = {.pads_begin = {1, 1}, .pads_end = {1, 1}}};
+  const auto result = expect_right_conv(*build(problem, PointwiseProgram::parse("Relu(0)", 1), {}, true));
   if (read_cpu_info().features.has(CpuFeature::Bf16)) {
     EXPECT_TRUE(ran(result, "bfloat16"));
   }
-  expect_right(
+  expect_right_conv(
       *build(problem, PointwiseProgram::parse("Add(0,1) Relu(2)", 2), {{Shape{1, 48, 14, 14}}}, true));
-  expect_right(
+  expect_right_conv(
       *build({.channels = 3,
               .out_channels = 20,
               .spatial = {23, 19},
               .conv = {.kernel = {7, 7}, .strides = {2, 2}, .pads_begin = {3, 3}, .pads_end = {3, 3}}},
              {}, {}, true));
   Conv depthwise{.kernel = {3, 3}, .pads_begin = {1, 1}, .pads_end = {1, 1}, .groups = 48};
-  expect_right(*build({.channels = 48, .out_channels = 48, .spatial = {12, 10}, .conv = depthwise},
-                      PointwiseProgram::parse("HardSwish(0)", 1), {}, true));
+  expect_right_conv(*build({.channels = 48, .out_channels = 48, .spatial = {12, 10}, .conv = depthwise},
+                           PointwiseProgram::parse("HardSwish(0)", 1), {}, true));
 }
 
 TEST(OnednnConv, SaysWhyItRefuses) {

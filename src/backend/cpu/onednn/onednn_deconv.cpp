@@ -19,10 +19,10 @@ namespace lathe::cpu {
 namespace {
 
 using Dims = dnnl::memory::dims;
-constexpr std::string_view kRunner = "OnednnDeconvolution";
+constexpr std::string_view kOnednnDeconvRunner = "OnednnDeconvolution";
 
 // At concrete extents, one image.
-struct Problem {
+struct DeconvProblem {
   int64_t batch = 1, groups = 1;
   Extents input, output;  // C and spatial dims of one image
   Ints kernel, strides, dilations, pads_begin;
@@ -32,8 +32,9 @@ int64_t value_or(const Ints& values, size_t i, int64_t otherwise) {
   return i < values.size() ? values[i] : otherwise;
 }
 
-Problem problem_at(const ConvTranspose& op, const Extents& input, const Extents& output, const Ints& kernel) {
-  Problem problem{.batch = input[0], .groups = op.groups, .kernel = kernel};
+DeconvProblem problem_at(const ConvTranspose& op, const Extents& input, const Extents& output,
+                         const Ints& kernel) {
+  DeconvProblem problem{.batch = input[0], .groups = op.groups, .kernel = kernel};
   problem.input.assign(input.begin() + 1, input.end());
   problem.output.assign(output.begin() + 1, output.end());
   for (size_t i = 0; i < kernel.size(); ++i) {
@@ -45,7 +46,7 @@ Problem problem_at(const ConvTranspose& op, const Extents& input, const Extents&
 }
 
 // oneDNN wants (groups, out / groups, in / groups, kernel); the model has (in, out / groups, kernel).
-dnnl::memory::desc plain_weights(const Problem& problem) {
+dnnl::memory::desc plain_weights(const DeconvProblem& problem) {
   const int64_t out = problem.output[0] / problem.groups, in = problem.input[0] / problem.groups;
   const int64_t taps = element_count(problem.kernel);
   Dims dims = {out, in}, strides = {taps, out * taps};
@@ -70,7 +71,8 @@ Extents one_image(const Extents& extents) {
 
 // oneDNN 2.x makes an operation descriptor first, 3.x takes all at once.
 template <class Deconvolution>
-typename Deconvolution::primitive_desc make_desc(const Problem& problem, const dnnl::memory::desc& source,
+typename Deconvolution::primitive_desc make_desc(const DeconvProblem& problem,
+                                                 const dnnl::memory::desc& source,
                                                  const dnnl::memory::desc& weights,
                                                  const dnnl::memory::desc& bias,
                                                  const dnnl::memory::desc& result, const Dims& pads_end,
@@ -98,7 +100,7 @@ typename Deconvolution::primitive_desc make_desc(const Problem& problem, const d
 
 using Plan = dnnl::deconvolution_forward::primitive_desc;
 
-std::optional<Plan> plan_deconv(const Problem& problem, const Tactic& tactic, bool has_bias,
+std::optional<Plan> plan_deconv(const DeconvProblem& problem, const Tactic& tactic, bool has_bias,
                                 const dnnl::memory::desc* weights = nullptr) {
   Dims pads_end;
   for (size_t i = 0; i < problem.kernel.size(); ++i) {
@@ -167,8 +169,8 @@ class DeconvKernel final : public LayerKernel {
     const Extents weights = to_extents(graph.value(node.inputs[1]).shape);
     kernel_.assign(weights.begin() + 2, weights.end());
     const SymbolValues opt = query.opt_values();
-    const Problem problem = problem_at(op_, conv_input_extents(query),
-                                       upper_extents(graph.value(node.outputs[0]).shape, opt), kernel_);
+    const DeconvProblem problem = problem_at(op_, conv_input_extents(query),
+                                             upper_extents(graph.value(node.outputs[0]).shape, opt), kernel_);
     has_bias_ = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
     if (has_bias_)
       bias_ = pack.packed("bias", dtype_bytes(DType::Float32, graph.value(node.inputs[2]).constant.size()),
@@ -183,7 +185,7 @@ class DeconvKernel final : public LayerKernel {
   }
 
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
-    const Problem problem = problem_at(op_, context.inputs[0], context.outputs[0], kernel_);
+    const DeconvProblem problem = problem_at(op_, context.inputs[0], context.outputs[0], kernel_);
     auto prepared = std::make_unique<PreparedDeconv>();
     const std::byte* weights = weights_.data();
     auto plan = plan_deconv(problem, tactic_, has_bias_, &weights_desc_);
@@ -232,7 +234,7 @@ class DeconvKernel final : public LayerKernel {
   std::span<const std::byte> weights_, bias_;
 };
 
-std::string reason_to_refuse(const LayerQuery& query) {
+std::string reason_to_refuse_onednn_deconv(const LayerQuery& query) {
   const Node& node = query.layer();
   const auto& op = std::get<ConvTranspose>(node.op);
   const Value& x = query.graph.value(node.inputs[0]);
@@ -250,13 +252,13 @@ std::string reason_to_refuse(const LayerQuery& query) {
 std::vector<Tactic> list_deconvs(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   if (!std::holds_alternative<ConvTranspose>(node.op)) return {};
-  if (const std::string reason = reason_to_refuse(query); !reason.empty())
-    return refused_tactic(query, kRunner, "onednn_deconv", reason);
-  Tactic tactic{.runner = std::string(kRunner)};
+  if (const std::string reason = reason_to_refuse_onednn_deconv(query); !reason.empty())
+    return refused_tactic(query, kOnednnDeconvRunner, "onednn_deconv", reason);
+  Tactic tactic{.runner = std::string(kOnednnDeconvRunner)};
   const auto& op = std::get<ConvTranspose>(node.op);
   const SymbolValues opt = query.opt_values();
   const Extents weights = to_extents(query.graph.value(node.inputs[1]).shape);
-  const Problem problem =
+  const DeconvProblem problem =
       problem_at(op, conv_input_extents(query), upper_extents(query.graph.value(node.outputs[0]).shape, opt),
                  Ints(weights.begin() + 2, weights.end()));
   const bool has_bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
@@ -286,7 +288,7 @@ std::unique_ptr<LayerKernel> make_deconv(const LayerQuery& query, const Tactic& 
 }  // namespace
 
 TacticFamily onednn_deconv_tactics() {
-  return {kRunner, list_deconvs, make_deconv};
+  return {kOnednnDeconvRunner, list_deconvs, make_deconv};
 }
 
 }  // namespace lathe::cpu

@@ -18,15 +18,15 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "OnednnMatMul";
+constexpr std::string_view kOnednnMatmulRunner = "OnednnMatMul";
 // Below the first a second thread does not pay for the meeting; above the second one thread is no candidate.
-constexpr double kSmallFlops = 5e5, kLargeFlops = 4e6;
+constexpr double kSmallMatMulFlops = 5e5, kLargeFlops = 4e6;
 
-size_t rounded(size_t bytes) {
+size_t whole_cache_lines(size_t bytes) {
   return (bytes + 63) / 64 * 64;
 }
 
-class PreparedMatMul final : public PreparedLayer {
+class PreparedOnednnMatMul final : public PreparedLayer {
  public:
   struct Part {
     OnednnCall call;
@@ -76,10 +76,10 @@ class PreparedMatMul final : public PreparedLayer {
   }
 };
 
-class MatMulKernel final : public LayerKernel {
+class OnednnMatMulKernel final : public LayerKernel {
  public:
-  MatMulKernel(const LayerQuery& query, const Tactic& tactic, const MatMulVariant& variant,
-               const Machine& machine, const PackContext& pack)
+  OnednnMatMulKernel(const LayerQuery& query, const Tactic& tactic, const MatMulVariant& variant,
+                     const Machine& machine, const PackContext& pack)
       : op_(std::get<MatMul>(query.layer().op)),
         variant_(variant),
         stack_(stack_count(query)),
@@ -105,7 +105,7 @@ class MatMulKernel final : public LayerKernel {
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     MatMulProblem problem = MatMulProblem::at(op_, context.inputs[0], context.inputs[1]);
     if (stack_ > 0) problem = problem.without_batch();
-    auto prepared = std::make_unique<PreparedMatMul>();
+    auto prepared = std::make_unique<PreparedOnednnMatMul>();
     prepared->element_bytes = dtype_bytes(variant_.result, 1);
     const auto parts = matmul_parts(problem, variant_, context.threads);
     const bool in_scratch = through_scratch(problem, parts[0]);
@@ -113,8 +113,8 @@ class MatMulKernel final : public LayerKernel {
       prepared->epilogue = epilogue_.prepare(context, in_scratch ? DType::Float32 : variant_.result);
     if (in_scratch)
       for (const MatMulPart& part : parts)
-        prepared->tile_bytes =
-            std::max(prepared->tile_bytes, rounded(result_part(problem, variant_, part).desc.get_size()));
+        prepared->tile_bytes = std::max(
+            prepared->tile_bytes, whole_cache_lines(result_part(problem, variant_, part).desc.get_size()));
     prepared->team = static_cast<int>(parts.size());
     const size_t packed_each = variant_.split == MatMulSplit::Columns ? parts.size() : 1;
     for (int64_t matrix = 0; matrix < std::max<int64_t>(1, stack_); ++matrix)
@@ -163,7 +163,7 @@ class MatMulKernel final : public LayerKernel {
   }
 
   void add_part(const MatMulProblem& problem, const MatMulPart& part, size_t index,
-                PreparedMatMul& prepared) const {
+                PreparedOnednnMatMul& prepared) const {
     const dnnl::memory::desc* wanted = variant_.constant_b ? &packed_[index].first : nullptr;
     auto plan = plan_matmul(problem, variant_, part, chain(), wanted);
     const std::byte* weights = variant_.constant_b ? packed_[index].second.data() : nullptr;
@@ -175,8 +175,8 @@ class MatMulKernel final : public LayerKernel {
     }
     check(plan.has_value(), "oneDNN has no implementation at these shapes");
     const ResultPart result = result_part(problem, variant_, part);
-    PreparedMatMul::Part made{.call =
-                                  OnednnCall(with_onednn_memory([&] { return dnnl::matmul(plan->desc); }))};
+    PreparedOnednnMatMul::Part made{
+        .call = OnednnCall(with_onednn_memory([&] { return dnnl::matmul(plan->desc); }))};
     made.in_scratch = through_scratch(problem, part);
     made.fused = !made.in_scratch && (plan->fused || !has_epilogue_);
     made.call.add_input(DNNL_ARG_SRC, plan->desc.src_desc(), 0,
@@ -195,8 +195,9 @@ class MatMulKernel final : public LayerKernel {
     const int64_t per_index = problem.batch.empty() ? 1 : element_count(problem.batch) / problem.batch[0];
     for (int64_t b = 0; b < part.batches * per_index; ++b)
       made.offsets.push_back(result_offset(problem, part) + b * problem.m * problem.n);
-    prepared.scratch_each = std::max(prepared.scratch_each,
-                                     rounded(plan->desc.scratchpad_desc().get_size()) + prepared.tile_bytes);
+    prepared.scratch_each =
+        std::max(prepared.scratch_each,
+                 whole_cache_lines(plan->desc.scratchpad_desc().get_size()) + prepared.tile_bytes);
     prepared.parts.push_back(std::move(made));
   }
 
@@ -233,7 +234,7 @@ std::vector<MatMulVariant> variants_of(const MatMulProblem& problem, double flop
     variants.back().split = split;
     variants.back().parts = parts;
   };
-  if (threads == 1 || flops < kSmallFlops) add(MatMulSplit::Whole);
+  if (threads == 1 || flops < kSmallMatMulFlops) add(MatMulSplit::Whole);
   if (threads == 1) return variants;
   if (!problem.batch.empty() && problem.batch[0] > 1) add(MatMulSplit::Batch);
   const int parts = static_cast<int>(std::clamp<int64_t>(problem.n / 64, 1, threads));
@@ -243,11 +244,11 @@ std::vector<MatMulVariant> variants_of(const MatMulProblem& problem, double flop
   if (may_split_columns && columns_first) add(MatMulSplit::Columns, parts);
   if (problem.m > 1) add(MatMulSplit::Rows);
   if (may_split_columns && !columns_first) add(MatMulSplit::Columns, parts);
-  if (variants.empty() || (flops >= kSmallFlops && flops < kLargeFlops)) add(MatMulSplit::Whole);
+  if (variants.empty() || (flops >= kSmallMatMulFlops && flops < kLargeFlops)) add(MatMulSplit::Whole);
   return variants;
 }
 
-std::string reason_to_refuse(const LayerQuery& query) {
+std::string reason_to_refuse_onednn_matmul(const LayerQuery& query) {
   const Node& node = query.layer();
   const Value &a = query.graph.value(node.inputs[0]), &b = query.graph.value(node.inputs[1]);
   if (a.is_constant()) return "a is constant";
@@ -258,7 +259,8 @@ std::string reason_to_refuse(const LayerQuery& query) {
   return {};
 }
 
-std::vector<std::pair<DType, DType>> type_pairs(const LayerQuery& query, const Machine& machine) {
+std::vector<std::pair<DType, DType>> onednn_matmul_type_pairs(const LayerQuery& query,
+                                                              const Machine& machine) {
   const Node& node = query.layer();
   const DType own = query.graph.value(node.inputs[0]).dtype;
   std::vector<std::pair<DType, DType>> pairs;
@@ -274,7 +276,7 @@ std::vector<std::pair<DType, DType>> type_pairs(const LayerQuery& query, const M
 }
 
 Tactic make_tactic(const LayerQuery& query, const MatMulVariant& variant, std::string name) {
-  Tactic tactic = with_variant({.runner = std::string(kRunner)}, std::move(name),
+  Tactic tactic = with_variant({.runner = std::string(kOnednnMatmulRunner)}, std::move(name),
                                {{"split", static_cast<int64_t>(variant.split)}, {"parts", variant.parts}});
   // A constant that is not packed is read in its own type.
   tactic.inputs = {{variant.source, kLinear},
@@ -294,8 +296,8 @@ bool packs_b(const LayerQuery& query, const MatMulProblem& problem) {
 std::vector<Tactic> list_matmuls(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   if (!std::holds_alternative<MatMul>(node.op)) return {};
-  if (const std::string reason = reason_to_refuse(query); !reason.empty())
-    return refused_tactic(query, kRunner, "onednn_matmul", reason);
+  if (const std::string reason = reason_to_refuse_onednn_matmul(query); !reason.empty())
+    return refused_tactic(query, kOnednnMatmulRunner, "onednn_matmul", reason);
   const SymbolValues opt = query.opt_values();
   const Extents a = upper_extents(query.graph.value(node.inputs[0]).shape, opt);
   const Extents b = upper_extents(query.graph.value(node.inputs[1]).shape, opt);
@@ -305,9 +307,9 @@ std::vector<Tactic> list_matmuls(const LayerQuery& query, const Machine& machine
   const bool constant_b = packs_b(query, problem);
   const MatMulProblem one = stack ? problem.without_batch() : problem;
   std::vector<Tactic> tactics;
-  for (const auto& [source, result] : type_pairs(query, machine)) {
+  for (const auto& [source, result] : onednn_matmul_type_pairs(query, machine)) {
     if (b_value.is_constant() && !constant_b && b_value.dtype != source) continue;
-    const auto chain = MatMulKernel::chain_for(query, result);
+    const auto chain = OnednnMatMulKernel::chain_for(query, result);
     const MatMulVariant base{.source = source, .result = result, .constant_b = constant_b};
     for (const MatMulVariant& variant : variants_of(one, problem.flops(), base, machine.threads)) {
       const MatMulPart part = matmul_parts(one, variant, machine.threads)[0];
@@ -326,7 +328,7 @@ std::vector<Tactic> list_matmuls(const LayerQuery& query, const Machine& machine
   return tactics;
 }
 
-MatMulVariant variant_of(const Tactic& tactic) {
+MatMulVariant onednn_matmul_variant_of(const Tactic& tactic) {
   MatMulVariant variant{.source = tactic.inputs[0].dtype, .result = tactic.outputs[0].dtype};
   variant.constant_b = tactic.inputs[1].dtype == DType::Undefined;
   variant.split = static_cast<MatMulSplit>(tactic.params.get("split", 0));
@@ -338,8 +340,9 @@ MatMulVariant variant_of(const Tactic& tactic) {
 Support accepts_matmul(const LayerQuery& query, const Tactic& tactic, const Machine& machine) {
   const Node& node = query.layer();
   if (!std::holds_alternative<MatMul>(node.op)) return Support::no("it is no product");
-  if (const std::string reason = reason_to_refuse(query); !reason.empty()) return Support::no(reason);
-  const MatMulVariant variant = variant_of(tactic);
+  if (const std::string reason = reason_to_refuse_onednn_matmul(query); !reason.empty())
+    return Support::no(reason);
+  const MatMulVariant variant = onednn_matmul_variant_of(tactic);
   if (!onednn_computes(variant.source, variant.result, machine))
     return Support::no("types that oneDNN does not compute in here");
   const Value &a = query.graph.value(node.inputs[0]), &b = query.graph.value(node.inputs[1]);
@@ -360,15 +363,15 @@ Support accepts_matmul(const LayerQuery& query, const Tactic& tactic, const Mach
   return own.support.ok ? is_offered({&own, 1}, tactic) : own.support;
 }
 
-std::unique_ptr<LayerKernel> make_matmul(const LayerQuery& query, const Tactic& tactic,
-                                         const Machine& machine, const PackContext& pack) {
-  return std::make_unique<MatMulKernel>(query, tactic, variant_of(tactic), machine, pack);
+std::unique_ptr<LayerKernel> make_onednn_matmul(const LayerQuery& query, const Tactic& tactic,
+                                                const Machine& machine, const PackContext& pack) {
+  return std::make_unique<OnednnMatMulKernel>(query, tactic, onednn_matmul_variant_of(tactic), machine, pack);
 }
 
 }  // namespace
 
 TacticFamily onednn_matmul_tactics() {
-  return {kRunner, list_matmuls, make_matmul, accepts_matmul};
+  return {kOnednnMatmulRunner, list_matmuls, make_onednn_matmul, accepts_matmul};
 }
 
 }  // namespace lathe::cpu

@@ -18,7 +18,7 @@ namespace lathe::cpu {
 namespace {
 
 using Dims = dnnl::memory::dims;
-constexpr std::string_view kRunner = "OnednnPool";
+constexpr std::string_view kOnednnPoolRunner = "OnednnPool";
 
 ConvProblem problem_at(const Pool& pool, const Extents& input) {
   ConvProblem problem{
@@ -82,7 +82,7 @@ std::optional<dnnl::pooling_forward::primitive_desc> plan_pool(const Pool& pool,
   return std::nullopt;
 }
 
-class PreparedPool final : public PreparedLayer {
+class PreparedOnednnPool final : public PreparedLayer {
  public:
   struct Task {
     OnednnCall call;
@@ -107,10 +107,10 @@ class PreparedPool final : public PreparedLayer {
   int64_t element_bytes = 4;
 };
 
-class PoolKernel final : public LayerKernel {
+class OnednnPoolKernel final : public LayerKernel {
  public:
-  PoolKernel(const LayerQuery& query, const Tactic& tactic, const ConvVariant& variant,
-             const Machine& machine)
+  OnednnPoolKernel(const LayerQuery& query, const Tactic& tactic, const ConvVariant& variant,
+                   const Machine& machine)
       : pool_(std::get<Pool>(query.layer().op)),
         variant_(variant),
         epilogue_(query, tactic, machine),
@@ -118,7 +118,7 @@ class PoolKernel final : public LayerKernel {
 
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     const ConvProblem problem = problem_at(pool_, context.inputs[0]);
-    auto prepared = std::make_unique<PreparedPool>();
+    auto prepared = std::make_unique<PreparedOnednnPool>();
     prepared->element_bytes = dtype_bytes(variant_.result.dtype, 1);
     if (has_epilogue_) prepared->epilogue = epilogue_.prepare(context, variant_.result.dtype);
     for (const std::vector<ConvPart>& parts : conv_parts(problem, variant_, context.threads)) {
@@ -128,7 +128,7 @@ class PoolKernel final : public LayerKernel {
       prepared->tasks.emplace_back();
       for (const ConvPart& part : parts) {
         const ResultPart result = result_part(problem, variant_, part);
-        PreparedPool::Task task{.call = OnednnCall(primitive)};
+        PreparedOnednnPool::Task task{.call = OnednnCall(primitive)};
         task.call.add_input(DNNL_ARG_SRC, plan->src_desc(), 0, source_offset(problem, variant_, part));
         task.call.add_output(DNNL_ARG_DST, plan->dst_desc(), 0, result.offset_bytes);
         task.call.add_scratch(DNNL_ARG_SCRATCHPAD, plan->scratchpad_desc());
@@ -149,7 +149,7 @@ class PoolKernel final : public LayerKernel {
   bool has_epilogue_ = false;
 };
 
-std::string reason_to_refuse(const LayerQuery& query) {
+std::string reason_to_refuse_onednn_pool(const LayerQuery& query) {
   const Node& node = query.layer();
   const auto& pool = std::get<Pool>(node.op);
   const Value& x = query.graph.value(node.inputs[0]);
@@ -189,8 +189,8 @@ std::vector<ConvVariant> variants_of(const ConvProblem& problem, const ConvVaria
 std::vector<Tactic> list_pools(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   if (!std::holds_alternative<Pool>(node.op)) return {};
-  if (const std::string reason = reason_to_refuse(query); !reason.empty())
-    return refused_tactic(query, kRunner, "onednn_pool", reason);
+  if (const std::string reason = reason_to_refuse_onednn_pool(query); !reason.empty())
+    return refused_tactic(query, kOnednnPoolRunner, "onednn_pool", reason);
   Tactic tactic;
   const auto& pool = std::get<Pool>(node.op);
   const Value& x = query.graph.value(node.inputs[0]);
@@ -211,7 +211,7 @@ std::vector<Tactic> list_pools(const LayerQuery& query, const Machine& machine) 
             plan_pool(pool, problem, variant, conv_parts(problem, variant, machine.threads)[0][0]);
         const std::string impl = plan ? "_" + onednn_impl_name(plan->impl_info_str()) : "";
         tactic =
-            with_variant({.runner = std::string(kRunner)},
+            with_variant({.runner = std::string(kOnednnPoolRunner)},
                          fmt::format("onednn_pool{}{}", impl, split_suffix(variant)), split_params(variant));
         tactic.inputs = {variant.source};
         tactic.outputs = {variant.result};
@@ -226,7 +226,7 @@ std::vector<Tactic> list_pools(const LayerQuery& query, const Machine& machine) 
   return tactics;
 }
 
-ConvVariant variant_of(const Tactic& tactic) {
+ConvVariant onednn_pool_variant_of(const Tactic& tactic) {
   ConvVariant variant{.source = tactic.inputs[0], .result = tactic.outputs[0]};
   read_split(tactic.params, variant);
   return variant;
@@ -236,8 +236,9 @@ ConvVariant variant_of(const Tactic& tactic) {
 Support accepts_pool(const LayerQuery& query, const Tactic& tactic, const Machine& machine) {
   const Node& node = query.layer();
   if (!std::holds_alternative<Pool>(node.op)) return Support::no("it is no pooling");
-  if (const std::string reason = reason_to_refuse(query); !reason.empty()) return Support::no(reason);
-  const ConvVariant variant = variant_of(tactic);
+  if (const std::string reason = reason_to_refuse_onednn_pool(query); !reason.empty())
+    return Support::no(reason);
+  const ConvVariant variant = onednn_pool_variant_of(tactic);
   const TensorType& type = variant.source;
   const Format blocked = !machine.has(CpuFeature::Avx512) ? kBlocked8 : kBlocked16;
   if (variant.result != type || !onednn_computes(type.dtype, type.dtype, machine) ||
@@ -258,15 +259,15 @@ Support accepts_pool(const LayerQuery& query, const Tactic& tactic, const Machin
   return own.support.ok ? is_offered({&own, 1}, tactic) : own.support;
 }
 
-std::unique_ptr<LayerKernel> make_pool(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                       const PackContext&) {
-  return std::make_unique<PoolKernel>(query, tactic, variant_of(tactic), machine);
+std::unique_ptr<LayerKernel> make_onednn_pool(const LayerQuery& query, const Tactic& tactic,
+                                              const Machine& machine, const PackContext&) {
+  return std::make_unique<OnednnPoolKernel>(query, tactic, onednn_pool_variant_of(tactic), machine);
 }
 
 }  // namespace
 
 TacticFamily onednn_pool_tactics() {
-  return {kRunner, list_pools, make_pool, accepts_pool};
+  return {kOnednnPoolRunner, list_pools, make_onednn_pool, accepts_pool};
 }
 
 }  // namespace lathe::cpu

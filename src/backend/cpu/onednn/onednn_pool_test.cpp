@@ -8,8 +8,8 @@
 namespace lathe::cpu {
 namespace {
 
-void expect_right(const Pool& pool, const Shape& shape, bool bf16 = false, const std::string& epilogue = "",
-                  const SymbolRanges& ranges = {}) {
+void expect_right_pool(const Pool& pool, const Shape& shape, bool bf16 = false,
+                       const std::string& epilogue = "", const SymbolRanges& ranges = {}) {
   Graph graph;
   GraphEditor editor(graph);
   const ValueId x = editor.add_input("x", DType::Float32, shape);
@@ -24,16 +24,16 @@ void expect_right(const Pool& pool, const Shape& shape, bool bf16 = false, const
 TEST(OnednnPool, Max) {
   const Pool pool{
       .kind = PoolKind::Max, .kernel = {3, 3}, .strides = {2, 2}, .pads_begin = {1, 1}, .pads_end = {1, 1}};
-  expect_right(pool, {1, 64, 40, 38});
-  expect_right(pool, {3, 20, 21, 22});
-  expect_right(pool, {1, 64, 40, 38}, true);
+  expect_right_pool(pool, {1, 64, 40, 38});
+  expect_right_pool(pool, {3, 20, 21, 22});
+  expect_right_pool(pool, {1, 64, 40, 38}, true);
   Pool same = pool;
   same.auto_pad = AutoPad::SameUpper;
-  expect_right(same, {1, 32, 30, 31});
+  expect_right_pool(same, {1, 32, 30, 31});
   Pool ceil = pool;
   ceil.ceil_mode = true;
   ceil.pads_begin = ceil.pads_end = {0, 0};
-  expect_right(ceil, {1, 32, 30, 32});
+  expect_right_pool(ceil, {1, 32, 30, 32});
 }
 
 // oneDNN's comparisons pass over NaN, and say so; every other family keeps it.
@@ -57,21 +57,21 @@ TEST(OnednnPool, Average) {
             .strides = {1, 1},
             .pads_begin = {1, 1},
             .pads_end = {1, 1}};
-  expect_right(pool, {2, 40, 20, 21});
+  expect_right_pool(pool, {2, 40, 20, 21});
   pool.count_include_pad = true;
-  expect_right(pool, {2, 40, 20, 21});
-  expect_right({.kind = PoolKind::Average, .kernel = {7, 7}}, {1, 512, 7, 7});
-  expect_right({.kind = PoolKind::Average, .kernel = {7, 7}}, {1, 100, 7, 7}, true);
-  expect_right({.kind = PoolKind::Average, .kernel = {3, 3}, .strides = {2, 2}, .ceil_mode = true},
-               {1, 32, 30, 32});
+  expect_right_pool(pool, {2, 40, 20, 21});
+  expect_right_pool({.kind = PoolKind::Average, .kernel = {7, 7}}, {1, 512, 7, 7});
+  expect_right_pool({.kind = PoolKind::Average, .kernel = {7, 7}}, {1, 100, 7, 7}, true);
+  expect_right_pool({.kind = PoolKind::Average, .kernel = {3, 3}, .strides = {2, 2}, .ceil_mode = true},
+                    {1, 32, 30, 32});
 }
 
 TEST(OnednnPool, OtherRanksEpiloguesAndDynamicBatch) {
-  expect_right({.kind = PoolKind::Max, .kernel = {3}, .strides = {2}}, {2, 32, 50});
-  expect_right({.kind = PoolKind::Average, .kernel = {2, 2, 2}, .strides = {2, 2, 2}}, {1, 16, 8, 8, 9});
-  expect_right({.kind = PoolKind::Average, .kernel = {7, 7}}, {1, 50, 7, 7}, false, "Sigmoid(0)");
-  expect_right({.kind = PoolKind::Max, .kernel = {2, 2}, .strides = {2, 2}}, {Dim::symbol("n"), 32, 24, 24},
-               false, "", {{"n", {1, 2, 5}}});
+  expect_right_pool({.kind = PoolKind::Max, .kernel = {3}, .strides = {2}}, {2, 32, 50});
+  expect_right_pool({.kind = PoolKind::Average, .kernel = {2, 2, 2}, .strides = {2, 2, 2}}, {1, 16, 8, 8, 9});
+  expect_right_pool({.kind = PoolKind::Average, .kernel = {7, 7}}, {1, 50, 7, 7}, false, "Sigmoid(0)");
+  expect_right_pool({.kind = PoolKind::Max, .kernel = {2, 2}, .strides = {2, 2}},
+                    {Dim::symbol("n"), 32, 24, 24}, false, "", {{"n", {1, 2, 5}}});
 }
 
 }  // namespace

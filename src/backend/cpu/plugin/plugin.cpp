@@ -76,19 +76,19 @@ class PluginKernel final : public LayerKernel {
   const PluginUse use_;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
+std::vector<Tactic> list_plugin(const LayerQuery& query, const Machine&) {
   return list_plugin(query, PluginDevice::Cpu);
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine&,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_plugin(const LayerQuery& query, const Tactic& tactic, const Machine&,
+                                         const PackContext&) {
   return std::make_unique<PluginKernel>(query, tactic);
 }
 
 }  // namespace
 
 TacticFamily plugin_tactics() {
-  return {kPluginRunner, list, make};
+  return {kPluginRunner, list_plugin, make_plugin};
 }
 
 }  // namespace lathe::cpu

@@ -14,7 +14,7 @@ namespace lathe::cpu {
 
 namespace {
 
-constexpr std::string_view kRunner = "Pooling";
+constexpr std::string_view kPoolRunner = "Pooling";
 
 // Taps of one output position that lie inside the data.
 struct Span {
@@ -215,7 +215,7 @@ bool always_global(const Pool& op, const Shape& input) {
   return true;
 }
 
-Support supports(const Pool& op, const Node& node, const Shape& input, const TensorType& type) {
+Support supports_pool(const Pool& op, const Node& node, const Shape& input, const TensorType& type) {
   if (!is_vector_float(type.dtype))
     return Support::no("no vector kernel for " + std::string(dtype_name(type.dtype)));
   if (op.kind == PoolKind::Lp) return Support::no("no vector kernel for Lp pooling");
@@ -227,7 +227,7 @@ Support supports(const Pool& op, const Node& node, const Shape& input, const Ten
   return {};
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_pool(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   const auto* op = std::get_if<Pool>(&node.op);
   if (!op) return {};
@@ -235,9 +235,9 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   const Format blocked{Format::Kind::ChannelBlocked, vector_block(machine)};
   for (const DType type : layer_types(query))
     for (const Format& format : {blocked, kChannelsLast, kLinear}) {
-      Tactic t = typed_tactic(query, kRunner, "pool_" + std::string(isa_suffix(machine)), {type, format},
+      Tactic t = typed_tactic(query, kPoolRunner, "pool_" + std::string(isa_suffix(machine)), {type, format},
                               {type, format});
-      if (const Support s = supports(*op, node, query.graph.value(node.inputs[0]).shape, {type, format});
+      if (const Support s = supports_pool(*op, node, query.graph.value(node.inputs[0]).shape, {type, format});
           !s.ok)
         t.support = s;
       tactics.push_back(std::move(t));
@@ -245,15 +245,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_pool(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
+                                       const PackContext&) {
   return std::make_unique<PoolKernel>(query, tactic, machine);
 }
 
 }  // namespace
 
 TacticFamily pool_tactics() {
-  return {kRunner, list, make};
+  return {kPoolRunner, list_pool, make_pool};
 }
 
 }  // namespace lathe::cpu

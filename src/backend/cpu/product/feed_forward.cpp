@@ -23,8 +23,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "FeedForward";
-constexpr int64_t kGroup = AmxProduct::kGroup, kPanel = AmxProduct::kPanel, kTileBytes = kGroup * 64;
+constexpr std::string_view kFeedForwardRunner = "FeedForward";
 
 class PreparedFeedForward final : public PreparedLayer {
  public:
@@ -43,13 +42,13 @@ class PreparedFeedForward final : public PreparedLayer {
   void lay_out() {
     step_ = amx_step(k);
     // Hidden rows take most of L2; weights pass through the rest.
-    const int64_t most = std::max<int64_t>(2, l2_bytes * 5 / 8 / (kGroup * 2 * hidden));
+    const int64_t most = std::max<int64_t>(2, l2_bytes * 5 / 8 / (AmxProduct::kGroup * 2 * hidden));
     const int64_t blocks = (groups() + most - 1) / most;
     block_groups_ = round_up((groups() + blocks - 1) / blocks, 2);
     rows_at_ = round_up(block_groups_ * static_cast<int64_t>(sizeof(std::byte*)), 64);
-    sums_at_ = rows_at_ + block_groups_ * k / step_ * kTileBytes;
-    hidden_at_ = sums_at_ + (in_chunks ? block_groups_ * kGroup * kPanel * 4 : 0);
-    member_bytes_ = hidden_at_ + block_groups_ * kGroup * 2 * hidden;
+    sums_at_ = rows_at_ + block_groups_ * k / step_ * AmxProduct::kTileBytes;
+    hidden_at_ = sums_at_ + (in_chunks ? block_groups_ * AmxProduct::kGroup * AmxProduct::kPanel * 4 : 0);
+    member_bytes_ = hidden_at_ + block_groups_ * AmxProduct::kGroup * 2 * hidden;
   }
 
   size_t scratch_bytes() const override { return static_cast<size_t>(member_bytes_ * threads); }
@@ -64,7 +63,9 @@ class PreparedFeedForward final : public PreparedLayer {
     std::byte* const memory = args.scratch + worker.index * member_bytes_;
     for (int64_t g = own.begin; g < own.end; g += block_groups_) {
       const int64_t count = std::min(block_groups_, own.end - g);
-      Block block{.first = g * kGroup, .groups = count, .rows = std::min(count * kGroup, m - g * kGroup)};
+      Block block{.first = g * AmxProduct::kGroup,
+                  .groups = count,
+                  .rows = std::min(count * AmxProduct::kGroup, m - g * AmxProduct::kGroup)};
       block.is_first = g == own.begin;
       block.memory = memory;
       block.hidden = (rows ? memory : args.scratch) + hidden_at_;
@@ -89,9 +90,9 @@ class PreparedFeedForward final : public PreparedLayer {
     bool is_placed = false;       // its rows, in the member's memory
   };
 
-  int64_t groups() const { return (m + kGroup - 1) / kGroup; }
-  int64_t hidden_panels() const { return hidden / kPanel; }
-  int64_t result_panels() const { return (n + kPanel - 1) / kPanel; }
+  int64_t groups() const { return (m + AmxProduct::kGroup - 1) / AmxProduct::kGroup; }
+  int64_t hidden_panels() const { return hidden / AmxProduct::kPanel; }
+  int64_t result_panels() const { return (n + AmxProduct::kPanel - 1) / AmxProduct::kPanel; }
   double arithmetic() const {  // ns
     return 2.0 * static_cast<double>(m * hidden) * static_cast<double>(k + n) / 1500;
   }
@@ -111,10 +112,11 @@ class PreparedFeedForward final : public PreparedLayer {
     const int64_t pitch = 2 * k, steps = k / step_;
     const std::byte* from = static_cast<const std::byte*>(args.inputs[0]) + block.first * pitch;
     std::byte* to = block.memory + rows_at_;
-    for (int64_t g = 0; g < block.groups; ++g, from += kGroup * pitch)
-      for (int64_t i = 0; i < steps; ++i, to += kTileBytes)
-        table->copy_rows(from + 2 * i * step_, pitch, 2 * step_, std::min(kGroup, block.rows - g * kGroup),
-                         to, 64, 2 * step_);
+    for (int64_t g = 0; g < block.groups; ++g, from += AmxProduct::kGroup * pitch)
+      for (int64_t i = 0; i < steps; ++i, to += AmxProduct::kTileBytes)
+        table->copy_rows(from + 2 * i * step_, pitch, 2 * step_,
+                         std::min(AmxProduct::kGroup, block.rows - g * AmxProduct::kGroup), to, 64,
+                         2 * step_);
     block.is_placed = true;
   }
 
@@ -128,7 +130,7 @@ class PreparedFeedForward final : public PreparedLayer {
                  .row_bytes = 64,
                  .steps = steps,
                  .step = step,
-                 .panel_bytes = 2 * steps * step * kPanel,
+                 .panel_bytes = 2 * steps * step * AmxProduct::kPanel,
                  .rows = block.rows};
     if (in_chunks) {
       p.partial = reinterpret_cast<float*>(block.memory + sums_at_);
@@ -140,13 +142,14 @@ class PreparedFeedForward final : public PreparedLayer {
   void run_first(const LayerArgs& args, Block& block, const Worker::Range& panels) const {
     if (panels.begin >= panels.end) return;
     if (!block.is_placed) place_rows(args, block);
-    AmxProduct p = product(block, block.memory + rows_at_, k / step_ * kTileBytes, k / step_, step_);
-    p.step_bytes = kTileBytes;
-    p.columns = (panels.end - panels.begin) * kPanel;
+    AmxProduct p =
+        product(block, block.memory + rows_at_, k / step_ * AmxProduct::kTileBytes, k / step_, step_);
+    p.step_bytes = AmxProduct::kTileBytes;
+    p.columns = (panels.end - panels.begin) * AmxProduct::kPanel;
     p.b = first + p.panel_bytes * panels.begin;
-    p.bias = first_bias + panels.begin * kPanel;
-    p.out_stride = kPanel;
-    p.out_panel = block.groups * kGroup * kPanel;
+    p.bias = first_bias + panels.begin * AmxProduct::kPanel;
+    p.out_stride = AmxProduct::kPanel;
+    p.out_panel = block.groups * AmxProduct::kGroup * AmxProduct::kPanel;
     p.out = block.hidden + 2 * p.out_panel * panels.begin;
     p.stored = Stored::BF16;
     p.tail = between;
@@ -158,10 +161,10 @@ class PreparedFeedForward final : public PreparedLayer {
 
   void run_second(const LayerArgs& args, const Block& block, const Worker::Range& panels) const {
     if (panels.begin >= panels.end) return;
-    AmxProduct p = product(block, block.hidden, kTileBytes, hidden_panels(), kPanel);
-    const int64_t column = panels.begin * kPanel, at = block.first * n + column;
-    p.step_bytes = block.groups * kTileBytes;
-    p.columns = std::min(n, panels.end * kPanel) - column;
+    AmxProduct p = product(block, block.hidden, AmxProduct::kTileBytes, hidden_panels(), AmxProduct::kPanel);
+    const int64_t column = panels.begin * AmxProduct::kPanel, at = block.first * n + column;
+    p.step_bytes = block.groups * AmxProduct::kTileBytes;
+    p.columns = std::min(n, panels.end * AmxProduct::kPanel) - column;
     p.b = second + p.panel_bytes * panels.begin;
     p.bias = second_bias + column;
     p.out_stride = p.operand_stride = n;
@@ -240,7 +243,7 @@ class FeedForwardKernel final : public LayerKernel {
   }
 
  private:
-  int64_t padded() const { return round_up(widths_.n, kPanel / 2); }
+  int64_t padded() const { return round_up(widths_.n, AmxProduct::kPanel / 2); }
   int64_t first_bytes() const { return 2 * widths_.k * widths_.hidden; }
   int64_t second_bytes() const { return 2 * widths_.hidden * padded(); }
   int64_t bytes() const {
@@ -258,7 +261,7 @@ class FeedForwardKernel final : public LayerKernel {
       pack_columns(to, DType::BFloat16, rows, columns, [&](int64_t r, int64_t c) {
         return static_cast<float>(w[static_cast<size_t>(transposed ? c * rows + r : r * columns + c)]);
       });
-      to += 2 * rows * round_up(columns, kPanel / 2);
+      to += 2 * rows * round_up(columns, AmxProduct::kPanel / 2);
     };
     pack(FeedForward::kFirst, op.transpose_first, widths_.k, widths_.hidden);
     pack(FeedForward::kSecond, op.transpose_second, widths_.hidden, widths_.n);
@@ -276,7 +279,7 @@ class FeedForwardKernel final : public LayerKernel {
   std::span<const std::byte> packed_;
 };
 
-Support supports(const LayerQuery& query, const Machine& machine, bool in_chunks) {
+Support supports_feed_forward(const LayerQuery& query, const Machine& machine, bool in_chunks) {
   const Node& node = query.layer();
   if (!machine.amx) return Support::no("needs AMX");
   if (query.graph.value(node.inputs[0]).is_constant()) return Support::no("the rows are constant");
@@ -287,7 +290,7 @@ Support supports(const LayerQuery& query, const Machine& machine, bool in_chunks
   if (amx_step(widths.k) == 0)
     return Support::no("k = " + std::to_string(widths.k) +
                        " is no multiple of 16 to 32 elements, as tiles want");
-  if (widths.hidden % kPanel != 0)
+  if (widths.hidden % AmxProduct::kPanel != 0)
     return Support::no(std::to_string(widths.hidden) +
                        " hidden columns are no multiple of 32, as tiles want");
   if (in_chunks && widths.k < least_for_chunks(false))
@@ -299,7 +302,7 @@ Support supports(const LayerQuery& query, const Machine& machine, bool in_chunks
   return {};
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_feed_forward(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   if (!std::holds_alternative<FeedForward>(node.op)) return {};
   std::vector<Tactic> tactics;
@@ -310,25 +313,26 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
     for (const DType to : types) {
       if (to != DType::BFloat16 && to != DType::Float32) continue;
       Tactic t = with_variant(
-          typed_tactic(query, kRunner, "feed_forward", {DType::BFloat16, kLinear}, {to, kLinear}),
+          typed_tactic(query, kFeedForwardRunner, "feed_forward", {DType::BFloat16, kLinear}, {to, kLinear}),
           "feed_forward_" + variant.name(), variant.params());
       for (size_t i = 1; i < node.op_input_count(); ++i) t.inputs[i] = {};
-      if (const Support s = supports(query, machine, variant.order == AmxOrder::Chunks); !s.ok) t.support = s;
+      if (const Support s = supports_feed_forward(query, machine, variant.order == AmxOrder::Chunks); !s.ok)
+        t.support = s;
       if (t.support.ok) write_over_operand(plan_after(query), t);
       tactics.push_back(std::move(t));
     }
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext& pack) {
+std::unique_ptr<LayerKernel> make_feed_forward(const LayerQuery& query, const Tactic& tactic,
+                                               const Machine& machine, const PackContext& pack) {
   return std::make_unique<FeedForwardKernel>(query, tactic, machine, pack);
 }
 
 }  // namespace
 
 TacticFamily feed_forward_tactics() {
-  return {kRunner, list, make};
+  return {kFeedForwardRunner, list_feed_forward, make_feed_forward};
 }
 
 }  // namespace lathe::cpu

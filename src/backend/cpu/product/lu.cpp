@@ -13,7 +13,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "LU";
+constexpr std::string_view kLuRunner = "LU";
 constexpr int64_t kLargestInLanes = 32;  // eight of them: 64 KB
 
 class PreparedLu final : public PreparedLayer {
@@ -92,10 +92,10 @@ class LuKernel final : public LayerKernel {
   Isa isa_;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_lu(const LayerQuery& query, const Machine& machine) {
   const Op& op = query.layer().op;
   if (!std::holds_alternative<Det>(op) && !std::holds_alternative<Inverse>(op)) return {};
-  Tactic t = linear_tactic(query, kRunner, "lu_" + std::string(isa_suffix(machine)));
+  Tactic t = linear_tactic(query, kLuRunner, "lu_" + std::string(isa_suffix(machine)));
   const DType type = t.inputs[0].dtype;
   if (!query.layer().epilogue.empty())
     t.support = Support::no("an elimination applies no epilogue");
@@ -107,15 +107,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   return {t};
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_lu(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
+                                     const PackContext&) {
   return std::make_unique<LuKernel>(query, tactic, machine);
 }
 
 }  // namespace
 
 TacticFamily lu_tactics() {
-  return {kRunner, list, make};
+  return {kLuRunner, list_lu, make_lu};
 }
 
 }  // namespace lathe::cpu

@@ -7,11 +7,11 @@ namespace lathe::cpu {
 TacticFamily lu_tactics();
 namespace {
 
-constexpr DType kTypes[] = {DType::Float32, DType::Float64};
+constexpr DType kMatrixTypes[] = {DType::Float32, DType::Float64};
 
 // Few batches fill all lanes; matrices above 32 x 32 and single ones go by their rows.
 TEST(LuTactics, SizesBatchesAndTypes) {
-  for (const DType type : kTypes)
+  for (const DType type : kMatrixTypes)
     for (const int64_t n : {1, 2, 3, 4, 7, 16, 32, 33, 50})
       for (const Extents& batch : {Extents{}, Extents{1}, Extents{3}, Extents{2, 5}, Extents{17}}) {
         SCOPED_TRACE(std::to_string(n) + " " + to_string(batch));

@@ -24,18 +24,18 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "MatMul";
-constexpr int64_t kBlockRows = 140;
-constexpr int64_t kChunk = 512;  // of K
+constexpr std::string_view kMatmulRunner = "MatMul";
+constexpr int64_t kMatMulBlockRows = 140;
+constexpr int64_t kMatMulChunk = 512;  // of K
 
-struct Problem {
+struct MatMulSize {
   int64_t batch = 1, m = 1, n = 1, k = 1;
   std::vector<int64_t> a_offset, b_offset;  // per batch, in matrices' elements
 };
 
 class PreparedMatMul final : public PreparedLayer {
  public:
-  Problem size;
+  MatMulSize size;
   DType type = DType::Float32;  // of a
   DType b_type = DType::Float32;
   bool transpose_b = false;
@@ -88,7 +88,7 @@ class PreparedMatMul final : public PreparedLayer {
   int64_t panel_width() const { return gemm_table(isa).panel; }
   int64_t panels() const { return (size.n + panel_width() - 1) / panel_width(); }
   int64_t panel_floats() const { return size.k * panel_width(); }
-  int64_t blocks() const { return (size.m + kBlockRows - 1) / kBlockRows; }
+  int64_t blocks() const { return (size.m + kMatMulBlockRows - 1) / kMatMulBlockRows; }
   bool copies_rows() const { return type != DType::Float32 || (size.m > 4 && size.k * 4 % 1024 == 0); }
   int64_t padded_k() const { return round_up(size.k, 16) + 16; }
   int64_t matrices_of_a() const {
@@ -98,7 +98,7 @@ class PreparedMatMul final : public PreparedLayer {
   }
   int64_t shared_floats() const { return copies_rows() ? matrices_of_a() * size.m * padded_k() : 0; }
   int64_t member_floats() const {
-    return round_up((packed ? 0 : panel_floats()) + kBlockRows * panel_width() +
+    return round_up((packed ? 0 : panel_floats()) + kMatMulBlockRows * panel_width() +
                         (!packed && b_type != DType::Float32 ? size.k * size.n : 0),
                     16);
   }
@@ -120,7 +120,7 @@ class PreparedMatMul final : public PreparedLayer {
     const int64_t offset = size.b_offset[static_cast<size_t>(batch)];
     const auto* b = static_cast<const float*>(args.inputs[1]) + offset;
     if (b_type != DType::Float32) {  // the whole matrix: its elements are not at a panel's place otherwise
-      float* wide = out + panel_floats() + kBlockRows * panel_width();
+      float* wide = out + panel_floats() + kMatMulBlockRows * panel_width();
       const PointwiseTable& table = pointwise_table(isa);
       const auto* halves = static_cast<const uint16_t*>(args.inputs[1]) + offset;
       (b_type == DType::BFloat16 ? table.load_bf16 : table.load_f16)(halves, wide, size.k * size.n);
@@ -144,8 +144,8 @@ class PreparedMatMul final : public PreparedLayer {
     float* c = direct ? static_cast<float*>(args.outputs[0]) + out : results;
     const int64_t ldc = direct ? size.n : panel_width();
     const int64_t tiles = (rows + table.tile_rows - 1) / table.tile_rows;
-    for (int64_t k = 0; k < size.k || k == 0; k += kChunk) {
-      const int64_t count = std::min(kChunk, size.k - k);
+    for (int64_t k = 0; k < size.k || k == 0; k += kMatMulChunk) {
+      const int64_t count = std::min(kMatMulChunk, size.k - k);
       for (int64_t t = 0; t < tiles; ++t) {
         const int64_t r = rows * t / tiles, height = rows * (t + 1) / tiles - r;
         table.multiply(height, a + r * lda + k, lda, b + k * panel_width(), count, c + r * ldc, ldc,
@@ -190,7 +190,7 @@ class MatMulKernel final : public LayerKernel {
     auto p = std::make_unique<PreparedMatMul>();
     const Extents &a = context.inputs[0], &b = context.inputs[1], &c = context.outputs[0];
     const size_t rank = c.size();
-    Problem& s = p->size;
+    MatMulSize& s = p->size;
     s.m = c[rank - 2];
     s.n = c[rank - 1];
     s.k = a.back();
@@ -238,7 +238,7 @@ class MatMulKernel final : public LayerKernel {
   std::span<const std::byte> packed_;
 };
 
-Support supports(const LayerQuery& query, const MatMul& op, DType type) {
+Support supports_matmul(const LayerQuery& query, const MatMul& op, DType type) {
   const Node& node = query.layer();
   const Value &a = query.graph.value(node.inputs[0]), &b = query.graph.value(node.inputs[1]);
   if (!is_vector_float(type)) return Support::no("no vector kernel for " + std::string(dtype_name(type)));
@@ -254,7 +254,7 @@ Support supports(const LayerQuery& query, const MatMul& op, DType type) {
   return {};
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_matmul(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   const auto* op = std::get_if<MatMul>(&node.op);
   if (!op) return {};
@@ -262,9 +262,10 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   for (const DType type : layer_types(query)) {
     const TensorType linear{type, kLinear};
     const bool constant = query.graph.value(node.inputs[1]).is_constant();
-    Tactic t = typed_tactic(query, kRunner, "gemm_f32_" + std::string(isa_suffix(machine)), linear, linear);
+    Tactic t =
+        typed_tactic(query, kMatmulRunner, "gemm_f32_" + std::string(isa_suffix(machine)), linear, linear);
     t.inputs[1] = constant ? TensorType{} : linear;
-    if (const Support s = supports(query, *op, type); !s.ok) t.support = s;
+    if (const Support s = supports_matmul(query, *op, type); !s.ok) t.support = s;
     t.expected_us = expected_product_us(query, t, machine, 0.78, 0.88);
     tactics.push_back(std::move(t));
   }
@@ -295,7 +296,7 @@ class PixelConvKernel final : public LayerKernel {
 
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     auto p = std::make_unique<PreparedMatMul>();
-    Problem& s = p->size;
+    MatMulSize& s = p->size;
     s.n = context.outputs[0][1];
     s.k = context.inputs[0][1];
     s.m = s.n == 0 ? 0 : element_count(context.outputs[0]) / s.n;
@@ -317,7 +318,7 @@ class PixelConvKernel final : public LayerKernel {
   std::span<const std::byte> packed_;
 };
 
-std::vector<Tactic> list_pixel_conv(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_matmul_pixel_conv(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   const auto* op = std::get_if<Conv>(&node.op);
   if (!op || !is_pixel_conv(*op) || !all_are(op->strides, 1)) return {};
@@ -339,18 +340,18 @@ std::vector<Tactic> list_pixel_conv(const LayerQuery& query, const Machine& mach
 }
 
 template <class Kernel>
-std::unique_ptr<LayerKernel> make_kernel(const LayerQuery& query, const Tactic& tactic,
-                                         const Machine& machine, const PackContext& pack) {
+std::unique_ptr<LayerKernel> make_product(const LayerQuery& query, const Tactic& tactic,
+                                          const Machine& machine, const PackContext& pack) {
   return std::make_unique<Kernel>(query, tactic, machine, pack);
 }
 
 }  // namespace
 
 TacticFamily matmul_tactics() {
-  return {kRunner, list, make_kernel<MatMulKernel>};
+  return {kMatmulRunner, list_matmul, make_product<MatMulKernel>};
 }
 TacticFamily pixel_conv_tactics() {
-  return {"PixelConvolution", list_pixel_conv, make_kernel<PixelConvKernel>};
+  return {"PixelConvolution", list_matmul_pixel_conv, make_product<PixelConvKernel>};
 }
 
 }  // namespace lathe::cpu

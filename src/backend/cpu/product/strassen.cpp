@@ -35,9 +35,9 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kChunk = 768;      // of k, at most
-constexpr int64_t kUnit = 32;        // of k: half of it fills whole vectors
-constexpr int64_t kFewestRows = 32;  // below, the weights' way counts more than the arithmetic
+constexpr int64_t kStrassenChunk = 768;  // of k, at most
+constexpr int64_t kUnit = 32;            // of k: half of it fills whole vectors
+constexpr int64_t kFewestRows = 32;      // below, the weights' way counts more than the arithmetic
 // Of rows, whose left operands (150 KB at 384 steps) pass over all panels: as many as stay in a large L2
 // beside the panels and their sums, or so many that the panels' way counts little.
 constexpr int64_t kFewTiles = 6, kManyTiles = 16;
@@ -54,7 +54,7 @@ const StrassenTable& table_for(Isa isa) {
 // How k is cut into chunks, and each of those into halves.
 struct Depth {
   int64_t k = 1, count = 1;  // chunks
-  explicit Depth(int64_t depth = kUnit) : k(depth), count((depth + kChunk - 1) / kChunk) {}
+  explicit Depth(int64_t depth = kUnit) : k(depth), count((depth + kStrassenChunk - 1) / kStrassenChunk) {}
   int64_t first(int64_t c) const { return k / kUnit * c / count * kUnit; }
   int64_t steps(int64_t c) const { return (first(c + 1) - first(c)) / 2; }
   int64_t most_steps() const { return round_up(k / kUnit, count) / count * kUnit / 2; }
@@ -340,7 +340,7 @@ int64_t most_rows(const LayerQuery& query, int64_t columns) {
   return elements / std::max<int64_t>(columns, 1);
 }
 
-Support supports(const LayerQuery& query, const Machine& machine) {
+Support supports_strassen(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   const Value &a = query.graph.value(node.inputs[0]), &b = query.graph.value(node.inputs[1]);
   if (!b.is_constant()) return Support::no("the right operand is not constant");
@@ -381,34 +381,34 @@ std::vector<Tactic> list_fp32(const LayerQuery& query, const Machine& machine, s
                           {DType::Float32, format}, {DType::Float32, format});
   for (size_t i = 1; i < query.layer().op_input_count(); ++i) t.inputs[i] = {};
   t.error_factor = kErrorFactor;
-  if (const Support s = supports(query, machine); !s.ok) t.support = s;
+  if (const Support s = supports_strassen(query, machine); !s.ok) t.support = s;
   t.expected_us = expected_product_us(query, t, machine, 0.74, 0.80);
   return {t};
 }
 
-std::vector<Tactic> list_matmul(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_strassen(const LayerQuery& query, const Machine& machine) {
   if (!std::holds_alternative<MatMul>(query.layer().op)) return {};
   return list_fp32(query, machine, "StrassenMatMul", "strassen_f32_", kLinear);
 }
 
-std::vector<Tactic> list_pixel_conv(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_strassen_pixel_conv(const LayerQuery& query, const Machine& machine) {
   const auto* op = std::get_if<Conv>(&query.layer().op);
   if (!op || !is_pixel_conv(*op) || !all_are(op->strides, 1)) return {};
   return list_fp32(query, machine, "StrassenConvolution", "strassen_conv_1x1_f32_", kChannelsLast);
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext& pack) {
+std::unique_ptr<LayerKernel> make_strassen(const LayerQuery& query, const Tactic& tactic,
+                                           const Machine& machine, const PackContext& pack) {
   return std::make_unique<StrassenKernel>(query, tactic, machine, pack);
 }
 
 }  // namespace
 
 TacticFamily strassen_tactics() {
-  return {"StrassenMatMul", list_matmul, make};
+  return {"StrassenMatMul", list_strassen, make_strassen};
 }
 TacticFamily strassen_conv_tactics() {
-  return {"StrassenConvolution", list_pixel_conv, make};
+  return {"StrassenConvolution", list_strassen_pixel_conv, make_strassen};
 }
 
 }  // namespace lathe::cpu

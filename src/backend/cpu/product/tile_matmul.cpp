@@ -30,8 +30,8 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kChunkBytes = 768 * 4;  // of a row, at most, when a block of rows would not stay in L2
-constexpr int64_t kSumBytes = 512 << 10;  // of a block of rows between two chunks
+constexpr int64_t kChunkBytes = 768 * 4;     // of a row, at most, when a block of rows would not stay in L2
+constexpr int64_t kRowSumBytes = 512 << 10;  // of a block of rows between two chunks
 
 // Both layouts of constant matrices: [k][n], and [n][k] when transposed. Then the biases. FP32 `in_parts` is
 // packed as three BF16.
@@ -88,7 +88,7 @@ class PreparedTileMatMul final : public PreparedLayer {
       copied_stride_ = row_bytes() % 1024 == 0 ? row_bytes() + 64 : row_bytes();
     const int64_t sum_bytes = rows * panel() * 4;
     group_panels_ =
-        chunks_ == 1 ? panel_count() : std::clamp<int64_t>(kSumBytes / sum_bytes, 1, panel_count());
+        chunks_ == 1 ? panel_count() : std::clamp<int64_t>(kRowSumBytes / sum_bytes, 1, panel_count());
     sums_offset_ = round_up(rows * copied_stride_, 64);
     const int64_t sums = chunks_ > 1 ? group_panels_ * sum_bytes : plan ? 0 : sum_bytes;
     member_bytes_ = round_up(sums_offset_ + sums, 64) + 64;
@@ -397,7 +397,7 @@ class TileMatMulKernel final : public LayerKernel {
 };
 
 // A refusal, or the type pairs (operand, result) that can be had.
-Support supports(const LayerQuery& query, const Tactic& tactic, const Machine& machine) {
+Support supports_tile_matmul(const LayerQuery& query, const Tactic& tactic, const Machine& machine) {
   const DType type = tactic.inputs[0].dtype;
   const Node& node = query.layer();
   const Value &a = query.graph.value(node.inputs[0]), &b = query.graph.value(node.inputs[1]);
@@ -447,7 +447,7 @@ std::vector<Tactic> list_typed(const LayerQuery& query, const Machine& machine, 
     Tactic t = with_variant(typed_tactic(query, runner, std::string(stem), {from, format}, {to, format}),
                             std::string(stem) + "_" + kind, tiles ? tiles->params() : TacticParams());
     for (size_t i = 1; i < node.op_input_count(); ++i) t.inputs[i] = {};
-    if (const Support s = supports(query, t, machine); !s.ok) t.support = s;
+    if (const Support s = supports_tile_matmul(query, t, machine); !s.ok) t.support = s;
     write_over_operand(plan, t);
     tactics.push_back(std::move(t));
   };
@@ -473,12 +473,12 @@ std::vector<Tactic> list_typed(const LayerQuery& query, const Machine& machine, 
   return tactics;
 }
 
-std::vector<Tactic> list_matmul(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_tile_matmul(const LayerQuery& query, const Machine& machine) {
   if (!std::holds_alternative<MatMul>(query.layer().op)) return {};
   return list_typed(query, machine, "TileMatMul", "tile_matmul", kLinear);
 }
 
-std::vector<Tactic> list_pixel_conv(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_tile_matmul_pixel_conv(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   const auto* op = std::get_if<Conv>(&node.op);
   if (!op || !is_pixel_conv(*op)) return {};
@@ -487,18 +487,18 @@ std::vector<Tactic> list_pixel_conv(const LayerQuery& query, const Machine& mach
   return list_typed(query, machine, "TileConvolution", "tile_conv_1x1", kChannelsLast);
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext& pack) {
+std::unique_ptr<LayerKernel> make_tile_matmul(const LayerQuery& query, const Tactic& tactic,
+                                              const Machine& machine, const PackContext& pack) {
   return std::make_unique<TileMatMulKernel>(query, tactic, machine, pack);
 }
 
 }  // namespace
 
 TacticFamily tile_matmul_tactics() {
-  return {"TileMatMul", list_matmul, make};
+  return {"TileMatMul", list_tile_matmul, make_tile_matmul};
 }
 TacticFamily tile_conv_tactics() {
-  return {"TileConvolution", list_pixel_conv, make};
+  return {"TileConvolution", list_tile_matmul_pixel_conv, make_tile_matmul};
 }
 
 }  // namespace lathe::cpu

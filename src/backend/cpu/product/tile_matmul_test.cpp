@@ -11,7 +11,7 @@ TacticFamily tile_conv_tactics();
 TacticFamily matmul_tactics();
 namespace {
 
-LayerCase product(Extents a, Extents b, bool transpose_b = false) {
+LayerCase tile_matmul_layer(Extents a, Extents b, bool transpose_b = false) {
   LayerCase layer{.op = MatMul{.transpose_b = transpose_b},
                   .inputs = {{.extents = std::move(a)}, {.extents = std::move(b), .constant = true}}};
   layer.allowed_types = {DType::BFloat16};
@@ -19,7 +19,7 @@ LayerCase product(Extents a, Extents b, bool transpose_b = false) {
   return layer;
 }
 
-LayerCase pixel_conv(Extents x, int64_t out, bool bias, int64_t stride = 1) {
+LayerCase tile_conv_layer(Extents x, int64_t out, bool bias, int64_t stride = 1) {
   LayerCase layer{.op = Conv{.kernel = {1, 1}, .strides = {stride, stride}},
                   .inputs = {{.extents = x}, {.extents = {out, x[1], 1, 1}, .constant = true}}};
   if (bias) layer.inputs.push_back({.extents = {out}, .constant = true});
@@ -34,20 +34,20 @@ TEST(TileMatMul, SizesAndTails) {
     for (const int64_t n : {1, 16, 17, 24, 33, 64})
       for (const int64_t k : {1, 2, 30, 512}) {
         SCOPED_TRACE(std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k));
-        EXPECT_GE(check_layer(tile_matmul_tactics(), product({m, k}, {k, n})), 1);
-        EXPECT_GE(check_layer(tile_matmul_tactics(), product({m, k}, {n, k}, true)), 1);
+        EXPECT_GE(check_layer(tile_matmul_tactics(), tile_matmul_layer({m, k}, {k, n})), 1);
+        EXPECT_GE(check_layer(tile_matmul_tactics(), tile_matmul_layer({m, k}, {n, k}, true)), 1);
       }
-  EXPECT_GE(check_layer(tile_matmul_tactics(), product({2, 3, 17, 20}, {1, 20, 40})), 1);
+  EXPECT_GE(check_layer(tile_matmul_tactics(), tile_matmul_layer({2, 3, 17, 20}, {1, 20, 40})), 1);
   // Members share few panels of many rows: some portions are empty.
-  EXPECT_GE(check_layer(tile_matmul_tactics(), product({112, 64}, {64, 128})), 1);
-  EXPECT_GE(check_layer(tile_matmul_tactics(), product({1, 17, 20}, {5, 20, 40})), 1);
+  EXPECT_GE(check_layer(tile_matmul_tactics(), tile_matmul_layer({112, 64}, {64, 128})), 1);
+  EXPECT_GE(check_layer(tile_matmul_tactics(), tile_matmul_layer({1, 17, 20}, {5, 20, 40})), 1);
 }
 
 // Rows that do not fit into L2 together take k in chunks, with sums in between.
 TEST(TileMatMul, DepthInChunks) {
   if (!has_avx512()) GTEST_SKIP() << "no AVX-512 here";
   for (const int64_t n : {5, 24, 70}) {
-    LayerCase layer = product({230, 2500}, {2500, n});
+    LayerCase layer = tile_matmul_layer({230, 2500}, {2500, n});
     layer.emulated = n == 24 ? 6 : 0;  // it takes long
     EXPECT_GE(check_layer(tile_matmul_tactics(), layer), 1);
     for (const char* epilogue :
@@ -58,7 +58,7 @@ TEST(TileMatMul, DepthInChunks) {
       EXPECT_GE(check_layer(tile_matmul_tactics(), layer), 1);
     }
   }
-  LayerCase tall = product({2000, 800}, {3, 800, 40});
+  LayerCase tall = tile_matmul_layer({2000, 800}, {3, 800, 40});
   tall.emulated = 0;
   EXPECT_GE(check_layer(tile_matmul_tactics(), tall), 1);
 }
@@ -72,7 +72,7 @@ TEST(TileMatMul, EpiloguesInRegistersAndOutside) {
         /* not in registers: */ "Add(0,1) Tanh(3) Add(4,2)", "Mul(0,2)", "Relu(0) Add(3,1)",
         "Add(0,2) Add(3,2)", "Sub(2,0)"}) {
     SCOPED_TRACE(epilogue);
-    LayerCase layer = product({2, 30, 64}, {64, 50});
+    LayerCase layer = tile_matmul_layer({2, 30, 64}, {64, 50});
     layer.epilogue = PointwiseProgram::parse(epilogue, 3);
     layer.operands = {{.extents = {50}, .constant = true}, {.extents = {2, 30, 50}}};
     EXPECT_GE(check_layer(tile_matmul_tactics(), layer), 1);
@@ -81,7 +81,7 @@ TEST(TileMatMul, EpiloguesInRegistersAndOutside) {
 
 TEST(TileMatMul, OneLeftOperandForMany) {
   if (!has_avx512()) GTEST_SKIP() << "no AVX-512 here";
-  LayerCase layer = product({30, 64}, {3, 64, 50});
+  LayerCase layer = tile_matmul_layer({30, 64}, {3, 64, 50});
   EXPECT_GE(check_layer(tile_matmul_tactics(), layer), 1);
   layer.epilogue = PointwiseProgram::parse("Add(0,1) Add(3,2) Relu(4)", 3);
   layer.operands = {{.extents = {3, 1, 50}, .constant = true}, {.extents = {3, 30, 50}}};
@@ -96,7 +96,7 @@ TEST(TileMatMul, AllBitsOfFp32) {
   for (const auto& [m, k, n] :
        {std::tuple<int64_t, int64_t, int64_t>{40, 64, 33}, {197, 768, 80}, {240, 3072, 24}}) {
     SCOPED_TRACE(std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n));
-    LayerCase layer = product({m, k}, {k, n});
+    LayerCase layer = tile_matmul_layer({m, k}, {k, n});
     layer.allowed_types = {};
     layer.all_bits = true;
     layer.tolerance = 0x1p-24 * std::sqrt(static_cast<double>(k));
@@ -113,7 +113,7 @@ TEST(TileConv, SizesStridesBiasAndEpilogue) {
     for (const bool bias : {false, true})
       for (const int64_t out : {5, 32, 70})
         for (const int64_t in : {3, 16, 256}) {
-          LayerCase layer = pixel_conv({2, in, 9, 7}, out, bias, stride);
+          LayerCase layer = tile_conv_layer({2, in, 9, 7}, out, bias, stride);
           EXPECT_GE(check_layer(tile_conv_tactics(), layer), 1);
           layer.epilogue = PointwiseProgram::parse("Silu[1](0) Add(2,1)", 2);
           layer.operands = {{.extents = {2, out, (9 + stride - 1) / stride, (7 + stride - 1) / stride}}};
@@ -122,10 +122,10 @@ TEST(TileConv, SizesStridesBiasAndEpilogue) {
 }
 
 TEST(TileMatMul, SaysWhyNot) {
-  LayerCase layer = product({6, 4}, {6, 5});
+  LayerCase layer = tile_matmul_layer({6, 4}, {6, 5});
   layer.op = MatMul{.transpose_a = true};
   EXPECT_FALSE(refusals(tile_matmul_tactics(), layer).empty());
-  layer = product({6, 4}, {4, 5});
+  layer = tile_matmul_layer({6, 4}, {4, 5});
   layer.inputs[1].constant = false;
   const auto reasons = refusals(tile_matmul_tactics(), layer);
   ASSERT_FALSE(reasons.empty());

@@ -12,7 +12,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "BytePooling";
+constexpr std::string_view kBytePoolRunner = "BytePooling";
 
 // A Reduce is a pool whose window is the image: `kernel` is empty until extents are known.
 std::optional<Pool> as_pool(const LayerQuery& query) {
@@ -121,7 +121,7 @@ class BytePoolKernel final : public LayerKernel {
   const bool is_direct_;
 };
 
-Support supports(const LayerQuery& query, const Pool& op, DType result) {
+Support supports_byte_pool(const LayerQuery& query, const Pool& op, DType result) {
   const Node& node = query.layer();
   const Value &x = query.graph.value(node.inputs[0]), &y = query.graph.value(node.outputs[0]);
   if (op.kind == PoolKind::Lp) return Support::no("no kernel for Lp pooling of bytes");
@@ -134,16 +134,16 @@ Support supports(const LayerQuery& query, const Pool& op, DType result) {
   return {};
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_byte_pool(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   const std::optional<Pool> op = as_pool(query);
   if (!op || !byte_grid(query.graph.value(node.inputs[0]), {DType::UInt8, {}})) return {};
   const Value& result = query.graph.value(node.outputs[0]);
   std::vector<Tactic> tactics;
   const auto add = [&](DType type) {
-    Tactic t = typed_tactic(query, kRunner, "byte_pool_" + std::string(isa_suffix(machine)),
+    Tactic t = typed_tactic(query, kBytePoolRunner, "byte_pool_" + std::string(isa_suffix(machine)),
                             {DType::UInt8, kChannelsLast}, {type, kChannelsLast});
-    if (const Support s = supports(query, *op, type); !s.ok) t.support = s;
+    if (const Support s = supports_byte_pool(query, *op, type); !s.ok) t.support = s;
     if (type == DType::UInt8) t.keeps_nan = false;
     tactics.push_back(std::move(t));
   };
@@ -152,15 +152,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_byte_pool(const LayerQuery& query, const Tactic& tactic,
+                                            const Machine& machine, const PackContext&) {
   return std::make_unique<BytePoolKernel>(query, tactic, machine);
 }
 
 }  // namespace
 
 TacticFamily byte_pool_tactics() {
-  return {kRunner, list, make};
+  return {kBytePoolRunner, list_byte_pool, make_byte_pool};
 }
 
 }  // namespace lathe::cpu

@@ -17,19 +17,19 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "IntegerDepthwise";
+constexpr std::string_view kIntegerDepthwiseRunner = "IntegerDepthwise";
 
-struct Constants {
+struct DepthwiseConstants {
   const std::byte* weights = nullptr;  // as DepthwiseRow has them
   const float *scale = nullptr, *bias = nullptr;
   const int32_t* zero_products = nullptr;
 };
 
-class PreparedDepthwise final : public PreparedLayer {
+class PreparedIntegerDepthwise final : public PreparedLayer {
  public:
-  PreparedDepthwise(const IntegerTable& table, WindowAddresses windows, Constants constants,
-                    std::optional<IntegerTailPlan> plan, std::shared_ptr<const PreparedEpilogue> epilogue,
-                    int threads)
+  PreparedIntegerDepthwise(const IntegerTable& table, WindowAddresses windows, DepthwiseConstants constants,
+                           std::optional<IntegerTailPlan> plan,
+                           std::shared_ptr<const PreparedEpilogue> epilogue, int threads)
       : table_(table),
         windows_(std::move(windows)),
         constants_(constants),
@@ -81,7 +81,7 @@ class PreparedDepthwise final : public PreparedLayer {
 
   const IntegerTable& table_;
   const WindowAddresses windows_;
-  const Constants constants_;
+  const DepthwiseConstants constants_;
   const std::optional<IntegerTailPlan> plan_;
   const std::shared_ptr<const PreparedEpilogue> epilogue_;  // where there is no plan
   const int threads_;
@@ -94,10 +94,10 @@ const IntegerTable& table_of(const LayerQuery& query, const Machine& machine) {
   return machine.has(CpuFeature::Avx512) ? integer_table_avx512() : integer_table_avx2();
 }
 
-class DepthwiseKernel final : public LayerKernel {
+class IntegerDepthwiseKernel final : public LayerKernel {
  public:
-  DepthwiseKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                  const PackContext& pack)
+  IntegerDepthwiseKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
+                         const PackContext& pack)
       : node_(query.layer()),
         table_(table_of(query, machine)),
         channels_(query.graph.value(node_.inputs[1]).shape[0].value()),
@@ -126,8 +126,9 @@ class DepthwiseKernel final : public LayerKernel {
     const WindowSpec spec{op.kernel, op.strides, op.dilations, op.pads_begin, op.pads_end, op.auto_pad};
     WindowAddresses windows(x[0], channels_, resolve_window(spec, Extents(x.begin() + 2, x.end())), zero_,
                             table_.depthwise_taps);
-    return std::make_unique<PreparedDepthwise>(table_, std::move(windows), constants_, plan_,
-                                               plan_ ? nullptr : epilogue_.prepare(context), context.threads);
+    return std::make_unique<PreparedIntegerDepthwise>(table_, std::move(windows), constants_, plan_,
+                                                      plan_ ? nullptr : epilogue_.prepare(context),
+                                                      context.threads);
   }
 
  private:
@@ -167,10 +168,10 @@ class DepthwiseKernel final : public LayerKernel {
   const std::optional<IntegerTailPlan> plan_;
   const Epilogue epilogue_;
   std::span<const std::byte> block_;
-  Constants constants_;
+  DepthwiseConstants constants_;
 };
 
-Support supports(const LayerQuery& query, const Conv& op) {
+Support supports_integer_depthwise(const LayerQuery& query, const Conv& op) {
   const Node& node = query.layer();
   const Value &x = query.graph.value(node.inputs[0]), &w = query.graph.value(node.inputs[1]);
   if (x.shape.size() < 3 || x.shape.size() > 5) return Support::no("not one to three spatial dims");
@@ -182,10 +183,11 @@ Support supports(const LayerQuery& query, const Conv& op) {
 }
 
 Tactic make_tactic(const LayerQuery& query, const Conv& op, const Machine& machine, DType result) {
-  Tactic t = typed_tactic(query, kRunner, "int8_depthwise_" + std::string(isa_suffix(machine)),
-                          {DType::UInt8, kChannelsLast}, {result, kChannelsLast});
+  Tactic t =
+      typed_tactic(query, kIntegerDepthwiseRunner, "int8_depthwise_" + std::string(isa_suffix(machine)),
+                   {DType::UInt8, kChannelsLast}, {result, kChannelsLast});
   for (size_t i = 1; i < query.layer().op_input_count(); ++i) t.inputs[i] = {};
-  if (const Support s = supports(query, op); !s.ok) t.support = s;
+  if (const Support s = supports_integer_depthwise(query, op); !s.ok) t.support = s;
   if (result == DType::UInt8) t.keeps_nan = false;
   if (!t.support.ok) return t;
   const auto plan = plan_integer_tail(query, t, 1, machine);
@@ -194,7 +196,7 @@ Tactic make_tactic(const LayerQuery& query, const Conv& op, const Machine& machi
   return t;
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_integer_depthwise(const LayerQuery& query, const Machine& machine) {
   const auto* op = std::get_if<Conv>(&query.layer().op);
   if (!op || op->groups == 1 || !query.graph.value(query.layer().inputs[0]).quantization) return {};
   const Value& result = query.graph.value(query.layer().outputs[0]);
@@ -206,15 +208,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext& pack) {
-  return std::make_unique<DepthwiseKernel>(query, tactic, machine, pack);
+std::unique_ptr<LayerKernel> make_integer_depthwise(const LayerQuery& query, const Tactic& tactic,
+                                                    const Machine& machine, const PackContext& pack) {
+  return std::make_unique<IntegerDepthwiseKernel>(query, tactic, machine, pack);
 }
 
 }  // namespace
 
 TacticFamily integer_depthwise_tactics() {
-  return {kRunner, list, make};
+  return {kIntegerDepthwiseRunner, list_integer_depthwise, make_integer_depthwise};
 }
 
 }  // namespace lathe::cpu

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "backend/check/grid_case.h"
 #include "backend/cpu/check/grid_check.h"
 
 namespace lathe::cpu {
@@ -8,12 +9,6 @@ namespace lathe::cpu {
 TacticFamily integer_depthwise_tactics();
 
 namespace {
-
-std::string list_of(int64_t count, const std::string& item) {
-  std::string text = "[";
-  for (int64_t i = 0; i < count; ++i) text += (i ? ", " : "") + item;
-  return text + "]";
-}
 
 struct DepthwiseText {
   int64_t channels = 21;
@@ -24,9 +19,10 @@ struct DepthwiseText {
   std::string text() const {
     return "graph \"g\" {\n input %x: float32[" + x + "] quantized uint8 scale [0.03125] zero [77]\n" +
            (operand.empty() ? "" : " input %r: float32[" + y + "] quantized uint8 scale [0.125] zero [9]\n") +
-           " const %w: float32[" + w + "] quantized " + dtype + " scale " + list_of(channels, "0.015625") +
-           " zero " + list_of(channels, zero) + " axis 0 = random 3\n const %b: float32[" +
-           std::to_string(channels) + "] = random 5\n %y: float32[" + y +
+           " const %w: float32[" + w + "] quantized " + dtype + " scale " +
+           repeated_list(channels, "0.015625") + " zero " + repeated_list(channels, zero) +
+           " axis 0 = random 3\n const %b: float32[" + std::to_string(channels) +
+           "] = random 5\n %y: float32[" + y +
            "] quantized uint8 scale [0.0625] zero [128] = Conv \"c\" (%x, %w, %b" + operand + ") {" + fields +
            ", groups=" + std::to_string(channels) + "} epilogue " + epilogue + "\n output %y\n}\n";
   }

@@ -25,11 +25,11 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "IntegerProduct";
+constexpr std::string_view kIntegerProductRunner = "IntegerProduct";
 
 // `groups` products beside one another (those of a grouped convolution), each of `columns` columns and
 // `depth` products a sum, which lie in pieces of so many in each row.
-struct Shape3 {
+struct GroupedShape {
   int64_t groups = 1, columns = 1, depth = 1;
   std::vector<int64_t> segments = {1};
 };
@@ -38,7 +38,7 @@ struct Shape3 {
 // as it can be.
 class PackedShape {
  public:
-  PackedShape(const IntegerTable& table, const Shape3& shape)
+  PackedShape(const IntegerTable& table, const GroupedShape& shape)
       : table_(table),
         shape_(shape),
         k_(padded_groups(table, shape.segments[0]) * static_cast<int64_t>(shape.segments.size())),
@@ -77,12 +77,12 @@ class PackedShape {
   int64_t group_bytes() const { return columns_ * k_ * 4; }
 
   const IntegerTable& table_;
-  Shape3 shape_;
+  GroupedShape shape_;
   int64_t k_, columns_;
 };
 
 // The packed block: weights, then scale, bias and start of each padded column of each group.
-struct Constants {
+struct ProductConstants {
   const std::byte* weights = nullptr;
   const float *scale = nullptr, *bias = nullptr;
   const int32_t* start = nullptr;  // null: nothing
@@ -90,9 +90,9 @@ struct Constants {
 
 class PreparedInteger final : public PreparedLayer {
  public:
-  PreparedInteger(const IntegerTable& table, const Shape3& shape, IntegerRows rows, Constants constants,
-                  std::optional<IntegerTailPlan> plan, std::shared_ptr<const PreparedEpilogue> epilogue,
-                  const Machine& machine)
+  PreparedInteger(const IntegerTable& table, const GroupedShape& shape, IntegerRows rows,
+                  ProductConstants constants, std::optional<IntegerTailPlan> plan,
+                  std::shared_ptr<const PreparedEpilogue> epilogue, const Machine& machine)
       : table_(table),
         shape_(shape),
         packed_(table, shape),
@@ -189,10 +189,10 @@ class PreparedInteger final : public PreparedLayer {
   }
 
   const IntegerTable& table_;
-  const Shape3 shape_;
+  const GroupedShape shape_;
   const PackedShape packed_;
   const IntegerRows rows_;
-  const Constants constants_;
+  const ProductConstants constants_;
   const std::optional<IntegerTailPlan> plan_;
   const std::shared_ptr<const PreparedEpilogue> epilogue_;  // where there is no plan
   const int threads_;
@@ -208,7 +208,7 @@ size_t channel_axis(const LayerQuery& query) {
 }
 
 // Only where supports() says yes.
-Shape3 shape_of(const LayerQuery& query) {
+GroupedShape shape_of(const LayerQuery& query) {
   const Node& node = query.layer();
   const Shape& w = query.graph.value(node.inputs[1]).shape;
   int64_t all = 1;
@@ -216,7 +216,7 @@ Shape3 shape_of(const LayerQuery& query) {
   const int64_t columns = w[weight_axis(node)].value();
   const auto* conv = std::get_if<Conv>(&node.op);
   const int64_t groups = conv ? conv->groups : 1;
-  Shape3 shape{.groups = groups, .columns = columns / groups, .depth = all / columns};
+  GroupedShape shape{.groups = groups, .columns = columns / groups, .depth = all / columns};
   shape.segments = {shape.depth};
   if (conv && shape.depth > 0) {
     int64_t taps = 1;
@@ -326,17 +326,17 @@ class IntegerKernel final : public LayerKernel {
   const Node node_;
   const Machine machine_;
   const IntegerTable& table_;
-  const Shape3 shape_;
+  const GroupedShape shape_;
   const uint8_t zero_;
   const std::optional<IntegerTailPlan> plan_;
   const Epilogue epilogue_;
   std::span<const std::byte> block_;
-  Constants constants_;
+  ProductConstants constants_;
 };
 
 // --- what is offered
 
-Support supports(const LayerQuery& query) {
+Support supports_integer_product(const LayerQuery& query) {
   const Node& node = query.layer();
   const Value &x = query.graph.value(node.inputs[0]), &w = query.graph.value(node.inputs[1]);
   if (const auto* product = std::get_if<MatMul>(&node.op)) {
@@ -348,7 +348,7 @@ Support supports(const LayerQuery& query) {
   }
   if (!w.is_constant()) return Support::no("the weights are not constant");
   if (w.constant.size() == 0) return Support::no("the weights are empty");
-  const Shape3 shape = shape_of(query);
+  const GroupedShape shape = shape_of(query);
   if (shape.columns == 1 && shape.groups > 1) return Support::no("a depthwise convolution");
   return multiplies_integers(query, weight_axis(node), shape.depth);
 }
@@ -356,9 +356,9 @@ Support supports(const LayerQuery& query) {
 void add_tactic(const LayerQuery& query, const Machine& machine, const Format& format, DType result,
                 bool tiles, std::vector<Tactic>& tactics) {
   const Node& node = query.layer();
-  Tactic t = typed_tactic(query, kRunner, "", {DType::UInt8, format}, {result, format});
+  Tactic t = typed_tactic(query, kIntegerProductRunner, "", {DType::UInt8, format}, {result, format});
   for (size_t i = 1; i < node.op_input_count(); ++i) t.inputs[i] = {};
-  if (const Support s = supports(query); !s.ok) t.support = s;
+  if (const Support s = supports_integer_product(query); !s.ok) t.support = s;
   TacticParams params;
   if (tiles) params.set("tiles", 1);
   const std::string kind = std::holds_alternative<Conv>(node.op) ? "int8_conv_" : "int8_matmul_";
@@ -377,7 +377,7 @@ void add_tactic(const LayerQuery& query, const Machine& machine, const Format& f
   tactics.push_back(std::move(t));
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_integer_product(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   const bool conv = std::holds_alternative<Conv>(node.op);
   if (!conv && !std::holds_alternative<MatMul>(node.op)) return {};
@@ -395,15 +395,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext& pack) {
+std::unique_ptr<LayerKernel> make_integer_product(const LayerQuery& query, const Tactic& tactic,
+                                                  const Machine& machine, const PackContext& pack) {
   return std::make_unique<IntegerKernel>(query, tactic, machine, pack);
 }
 
 }  // namespace
 
 TacticFamily integer_product_tactics() {
-  return {kRunner, list, make};
+  return {kIntegerProductRunner, list_integer_product, make_integer_product};
 }
 
 }  // namespace lathe::cpu

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "backend/check/grid_case.h"
 #include "backend/cpu/check/grid_check.h"
 
 namespace lathe::cpu {
@@ -9,17 +10,11 @@ TacticFamily integer_product_tactics();
 
 namespace {
 
-std::string list_of(int64_t count, const std::string& item) {
-  std::string text = "[";
-  for (int64_t i = 0; i < count; ++i) text += (i ? ", " : "") + item;
-  return text + "]";
-}
-
 // Scales per output channel, all zeros the same.
 std::string weight_grid(int64_t channels, int64_t axis, const std::string& zero = "0",
                         const std::string& dtype = "int8") {
-  return " quantized " + dtype + " scale " + list_of(channels, "0.015625") + " zero " +
-         list_of(channels, zero) + " axis " + std::to_string(axis);
+  return " quantized " + dtype + " scale " + repeated_list(channels, "0.015625") + " zero " +
+         repeated_list(channels, zero) + " axis " + std::to_string(axis);
 }
 
 struct ConvText {

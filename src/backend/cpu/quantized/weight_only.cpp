@@ -21,8 +21,8 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "WeightOnlyProduct";
-constexpr int64_t kBlockRows = 64;
+constexpr std::string_view kWeightOnlyRunner = "WeightOnlyProduct";
+constexpr int64_t kWeightOnlyBlockRows = 64;
 
 const FewBitTable& table_of(const Machine& machine) {
   return machine.has(CpuFeature::Avx512) ? few_bit_table_avx512() : few_bit_table_avx2();
@@ -106,7 +106,7 @@ class PreparedWeightOnly final : public PreparedLayer {
         weights_(weights),
         epilogue_(std::move(epilogue)),
         threads_(threads) {
-    const int64_t rows_at_once = std::min(rows, kBlockRows);
+    const int64_t rows_at_once = std::min(rows, kWeightOnlyBlockRows);
     x_stride_ = round_up(shape.padded_depth(), 16);
     sums_stride_ = round_up(shape.blocks(), 16);
     sums_at_ = rows_at_once * x_stride_;
@@ -125,8 +125,8 @@ class PreparedWeightOnly final : public PreparedLayer {
     const auto [begin, end] = worker.slice(panels(), 1, Worker::kUncut);  // everybody prepares all rows
     if (begin >= end) return;
     auto* const own = reinterpret_cast<float*>(args.scratch) + worker.index * member_floats_;
-    for (int64_t first = 0; first < rows_; first += kBlockRows) {
-      const int64_t count = std::min(kBlockRows, rows_ - first);
+    for (int64_t first = 0; first < rows_; first += kWeightOnlyBlockRows) {
+      const int64_t count = std::min(kWeightOnlyBlockRows, rows_ - first);
       prepare(args, first, count, own);
       for (int64_t p = begin; p < end; ++p) run_panel(args, first, count, p, own);
     }
@@ -217,7 +217,7 @@ bool is_listed(const LayerQuery& query) {
 }
 
 Tactic tactic_with(const LayerQuery& query, const Machine& machine, const FewBitPacking& packing) {
-  Tactic t = typed_tactic(query, kRunner, "", {DType::Float32, kLinear}, {DType::Float32, kLinear});
+  Tactic t = typed_tactic(query, kWeightOnlyRunner, "", {DType::Float32, kLinear}, {DType::Float32, kLinear});
   t.inputs[1] = {};
   if (const Support s = multiplies_few_bits(query); !s.ok) t.support = s;
   t = with_variant(std::move(t), "weight_only_" + packing.name() + "_" + table_of(machine).name,
@@ -229,7 +229,7 @@ Tactic tactic_with(const LayerQuery& query, const Machine& machine, const FewBit
   return t;
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_weight_only(const LayerQuery& query, const Machine& machine) {
   if (!is_listed(query)) return {};
   return {tactic_with(query, machine, few_bit_packing(query))};
 }
@@ -242,15 +242,15 @@ Support accepts(const LayerQuery& query, const Tactic& tactic, const Machine& ma
   return is_offered(tactics, tactic);
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext& pack) {
+std::unique_ptr<LayerKernel> make_weight_only(const LayerQuery& query, const Tactic& tactic,
+                                              const Machine& machine, const PackContext& pack) {
   return std::make_unique<WeightOnlyKernel>(query, tactic, machine, pack);
 }
 
 }  // namespace
 
 TacticFamily weight_only_tactics() {
-  return {kRunner, list, make, accepts};
+  return {kWeightOnlyRunner, list_weight_only, make_weight_only, accepts};
 }
 
 }  // namespace lathe::cpu

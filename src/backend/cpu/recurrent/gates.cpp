@@ -24,7 +24,7 @@ void store_floats(Isa isa, DType type, const float* from, int64_t n, void* to) {
 
 RecurrentGates RecurrentGates::of(const Op& op, int64_t hidden, int64_t panel, Isa isa) {
   RecurrentGates gates;
-  std::array<Activation, 3> kinds{};
+  std::array<lathe::Activation, 3> kinds{};
   const auto read = [&](const auto& fields, Kind kind, int64_t count) {
     gates.kind = kind;
     gates.count = count;
@@ -59,29 +59,29 @@ void RecurrentGates::apply(size_t function, float* x) const {
   if (clip > 0) t.clip(x, x, hidden, -clip, clip);
   const auto run = [&](UnaryLoop loop) { loop(x, x, hidden, alpha, beta); };
   switch (kind) {
-    case Activation::Relu:
+    case lathe::Activation::Relu:
       return run(t.relu);
-    case Activation::Tanh:
+    case lathe::Activation::Tanh:
       return run(t.tanh);
-    case Activation::Sigmoid:
+    case lathe::Activation::Sigmoid:
       return run(t.sigmoid);
-    case Activation::Affine:
+    case lathe::Activation::Affine:
       return run(t.linear);
-    case Activation::LeakyRelu:
+    case lathe::Activation::LeakyRelu:
       return run(t.leaky_relu);
-    case Activation::ThresholdedRelu:
+    case lathe::Activation::ThresholdedRelu:
       return run(t.thresholded_relu);
-    case Activation::ScaledTanh:
+    case lathe::Activation::ScaledTanh:
       t.linear(x, x, hidden, beta, 0);
       run(t.tanh);
       return t.linear(x, x, hidden, alpha, 0);
-    case Activation::HardSigmoid:
+    case lathe::Activation::HardSigmoid:
       return run(t.hard_sigmoid);
-    case Activation::Elu:
+    case lathe::Activation::Elu:
       return run(t.elu);
-    case Activation::Softsign:
+    case lathe::Activation::Softsign:
       return run(t.softsign);
-    case Activation::Softplus:
+    case lathe::Activation::Softplus:
       return run(t.softplus);
   }
 }

@@ -30,7 +30,7 @@ struct MemberOperands {
 struct RecurrentGates {
   enum class Kind : uint8_t { Rnn, Gru, Lstm };
   struct Function {
-    Activation kind = Activation::Tanh;
+    lathe::Activation kind = lathe::Activation::Tanh;
     float alpha = 0, beta = 0;
   };
 

@@ -17,8 +17,18 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "Recurrent";
-enum Input : size_t { kX, kW, kR, kBias, kLengths, kInitialH, kInitialC, kPeepholes, kInputs };
+constexpr std::string_view kRecurrentRunner = "Recurrent";
+enum RecurrentInput : size_t {
+  kX,
+  kW,
+  kR,
+  kBias,
+  kLengths,
+  kInitialH,
+  kInitialC,
+  kPeepholes,
+  kRecurrentInputs
+};
 
 struct Weights {
   const float *w = nullptr,
@@ -35,7 +45,7 @@ class PreparedRecurrent final : public PreparedLayer {
   std::string name;
   RecurrentGates gates;
   Weights weights;
-  std::array<TensorType, kInputs> types{};
+  std::array<TensorType, kRecurrentInputs> types{};
   int64_t steps = 0, batch = 0, width = 0;
   bool reverse = false;
   Isa isa = Isa::Avx2;
@@ -71,13 +81,13 @@ class PreparedRecurrent final : public PreparedLayer {
 
  private:
   float* floats(const LayerArgs& args) const { return reinterpret_cast<float*>(args.scratch); }
-  const std::byte* operand(const LayerArgs& args, Input input, int64_t element) const {
+  const std::byte* operand(const LayerArgs& args, RecurrentInput input, int64_t element) const {
     return static_cast<const std::byte*>(args.inputs[input]) + dtype_bytes(types[input].dtype, element);
   }
-  bool has(const LayerArgs& args, Input input) const {
+  bool has(const LayerArgs& args, RecurrentInput input) const {
     return input < args.inputs.size() && args.inputs[input] != nullptr;
   }
-  void read(const LayerArgs& args, Input input, int64_t element, int64_t n, float* to) const {
+  void read(const LayerArgs& args, RecurrentInput input, int64_t element, int64_t n, float* to) const {
     if (!has(args, input))
       std::fill_n(to, n, 0.0f);
     else
@@ -244,7 +254,8 @@ class RecurrentKernel final : public LayerKernel {
     p->name = name_;
     p->gates = gates_;
     p->weights = weights_;
-    std::copy_n(tactic_.inputs.begin(), std::min<size_t>(tactic_.inputs.size(), kInputs), p->types.begin());
+    std::copy_n(tactic_.inputs.begin(), std::min<size_t>(tactic_.inputs.size(), kRecurrentInputs),
+                p->types.begin());
     p->steps = x[0];
     p->batch = x[1];
     p->width = x[2];
@@ -271,14 +282,14 @@ class RecurrentKernel final : public LayerKernel {
   Weights weights_;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_recurrent(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   if (!std::holds_alternative<RNN>(node.op) && !std::holds_alternative<GRU>(node.op) &&
       !std::holds_alternative<LSTM>(node.op))
     return {};
   std::vector<Tactic> tactics;
   for (const DType type : layer_types(query)) {
-    Tactic t = linear_tactic(query, kRunner, "recurrent_" + std::string(isa_suffix(machine)));
+    Tactic t = linear_tactic(query, kRecurrentRunner, "recurrent_" + std::string(isa_suffix(machine)));
     t.inputs[kX].dtype = type;
     for (TensorType& output : t.outputs)
       if (output.dtype != DType::Undefined) output.dtype = type;
@@ -299,15 +310,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext& pack) {
+std::unique_ptr<LayerKernel> make_recurrent(const LayerQuery& query, const Tactic& tactic,
+                                            const Machine& machine, const PackContext& pack) {
   return std::make_unique<RecurrentKernel>(query, tactic, machine, pack);
 }
 
 }  // namespace
 
 TacticFamily recurrent_tactics() {
-  return {kRunner, list, make};
+  return {kRecurrentRunner, list_recurrent, make_recurrent};
 }
 
 }  // namespace lathe::cpu

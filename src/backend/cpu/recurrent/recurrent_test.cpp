@@ -7,11 +7,11 @@ namespace lathe::cpu {
 TacticFamily recurrent_tactics();
 namespace {
 
-struct Sizes {
+struct RecurrentSizes {
   int64_t steps = 5, batch = 3, width = 7, hidden = 19;
 };
 
-LayerCase recurrent(Op op, int64_t gates, const Sizes& s) {
+LayerCase recurrent(Op op, int64_t gates, const RecurrentSizes& s) {
   const int64_t rows = gates * s.hidden;
   return {.op = std::move(op),
           .inputs = {{.extents = {s.steps, s.batch, s.width}},
@@ -25,7 +25,8 @@ LayerCase recurrent(Op op, int64_t gates, const Sizes& s) {
 }
 
 TEST(RecurrentTactics, EveryKindAndDirection) {
-  for (const Sizes& sizes : {Sizes{}, Sizes{1, 1, 1, 1}, Sizes{9, 1, 40, 64}, Sizes{4, 14, 16, 33}})
+  for (const RecurrentSizes& sizes : {RecurrentSizes{}, RecurrentSizes{1, 1, 1, 1},
+                                      RecurrentSizes{9, 1, 40, 64}, RecurrentSizes{4, 14, 16, 33}})
     for (const bool reverse : {false, true}) {
       SCOPED_TRACE(sizes.hidden);
       EXPECT_GE(check_layer(recurrent_tactics(), recurrent(RNN{.reverse = reverse}, 1, sizes)), 3);
@@ -40,7 +41,7 @@ TEST(RecurrentTactics, EveryKindAndDirection) {
 TEST(RecurrentTactics, LengthsStatesAndPeepholes) {
   for (const bool reverse : {false, true})
     for (const bool input_forget : {false, true}) {
-      const Sizes s;
+      const RecurrentSizes s;
       LayerCase layer = recurrent(LSTM{.clip = 1.5f, .reverse = reverse, .input_forget = input_forget}, 4, s);
       layer.inputs.push_back({.dtype = DType::Int32, .extents = {s.batch}, .low = 0, .high = 5.5});
       layer.inputs.push_back({.extents = {s.batch, s.hidden}});
@@ -51,9 +52,9 @@ TEST(RecurrentTactics, LengthsStatesAndPeepholes) {
 }
 
 TEST(RecurrentTactics, EveryActivation) {
-  for (int kind = 0; kind <= static_cast<int>(Activation::Softplus); ++kind) {
+  for (int kind = 0; kind <= static_cast<int>(lathe::Activation::Softplus); ++kind) {
     SCOPED_TRACE(kind);
-    const RNN op{.f = static_cast<Activation>(kind), .alpha = {0.5f}, .beta = {0.25f}};
+    const RNN op{.f = static_cast<lathe::Activation>(kind), .alpha = {0.5f}, .beta = {0.25f}};
     LayerCase layer = recurrent(op, 1, {});
     layer.inputs[3].absent = true;
     EXPECT_GE(check_layer(recurrent_tactics(), layer), 3);

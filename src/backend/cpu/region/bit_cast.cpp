@@ -10,7 +10,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "BitCast";
+constexpr std::string_view kBitCastRunner = "BitCast";
 
 class PreparedBitCast final : public PreparedLayer {
  public:
@@ -44,10 +44,10 @@ class BitCastKernel final : public LayerKernel {
   DType type_;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
+std::vector<Tactic> list_bit_cast(const LayerQuery& query, const Machine&) {
   const Node& node = query.layer();
   if (!std::holds_alternative<BitCast>(node.op)) return {};
-  Tactic t = linear_tactic(query, kRunner, "bit_cast_copy");
+  Tactic t = linear_tactic(query, kBitCastRunner, "bit_cast_copy");
   const Value &x = query.graph.value(node.inputs[0]), &y = query.graph.value(node.outputs[0]);
   if (!node.epilogue.empty())
     t.support = Support::no("a copy applies no epilogue");
@@ -56,15 +56,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
   return {t};
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery&, const Tactic& tactic, const Machine&,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_bit_cast(const LayerQuery&, const Tactic& tactic, const Machine&,
+                                           const PackContext&) {
   return std::make_unique<BitCastKernel>(tactic.outputs[0].dtype);
 }
 
 }  // namespace
 
 TacticFamily bit_cast_tactics() {
-  return {kRunner, list, make};
+  return {kBitCastRunner, list_bit_cast, make_bit_cast};
 }
 
 }  // namespace lathe::cpu

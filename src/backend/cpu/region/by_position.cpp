@@ -14,7 +14,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "ByPosition";
+constexpr std::string_view kByPositionRunner = "ByPosition";
 
 class PreparedByPosition : public PreparedLayer {
  public:
@@ -158,7 +158,7 @@ class ByPositionKernel final : public LayerKernel {
   bool has_k_;
 };
 
-Support supports(const LayerQuery& query, const Tactic& t) {
+Support supports_by_position(const LayerQuery& query, const Tactic& t) {
   const Node& node = query.layer();
   if (!node.epilogue.empty()) return Support::no("a copy applies no epilogue");
   if (dtype_info(t.outputs[0].dtype).bits < 8) return Support::no("elements are smaller than a byte");
@@ -171,7 +171,7 @@ Support supports(const LayerQuery& query, const Tactic& t) {
   return {};
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
+std::vector<Tactic> list_by_position(const LayerQuery& query, const Machine&) {
   const Op& op = query.layer().op;
   if (!std::holds_alternative<Trilu>(op) && !std::holds_alternative<OneHot>(op) &&
       !std::holds_alternative<ReverseSequence>(op))
@@ -179,20 +179,20 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
   const std::string_view name = std::holds_alternative<Trilu>(op)    ? "triangle_rows"
                                 : std::holds_alternative<OneHot>(op) ? "one_hot_rows"
                                                                      : "reverse_rows";
-  Tactic t = linear_tactic(query, kRunner, std::string(name));
-  t.support = supports(query, t);
+  Tactic t = linear_tactic(query, kByPositionRunner, std::string(name));
+  t.support = supports_by_position(query, t);
   return {t};
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine&,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_by_position(const LayerQuery& query, const Tactic& tactic, const Machine&,
+                                              const PackContext&) {
   return std::make_unique<ByPositionKernel>(query, tactic);
 }
 
 }  // namespace
 
 TacticFamily by_position_tactics() {
-  return {kRunner, list, make};
+  return {kByPositionRunner, list_by_position, make_by_position};
 }
 
 }  // namespace lathe::cpu

@@ -9,11 +9,11 @@ TacticFamily by_position_tactics();
 TacticFamily movement_tactics();
 namespace {
 
-constexpr DType kTypes[] = {DType::Float32, DType::BFloat16, DType::Int64, DType::UInt8};
+constexpr DType kMovedTypes[] = {DType::Float32, DType::BFloat16, DType::Int64, DType::UInt8};
 
 TEST(PadTactics, ModesTypesAndCuts) {
   for (const PadMode mode : {PadMode::Constant, PadMode::Reflect, PadMode::Edge, PadMode::Wrap})
-    for (const DType type : kTypes)
+    for (const DType type : kMovedTypes)
       for (const Extents& pads :
            {Extents{0, 1, 2, 0, 3, 1}, Extents{1, 0, 0, 0, 0, 2}, Extents{0, -1, 2, 1, 2, -1}}) {
         SCOPED_TRACE(to_string(pads));
@@ -37,7 +37,7 @@ TEST(PadTactics, ValueAndAxes) {
 
 TEST(ByPositionTactics, Triangles) {
   for (const bool upper : {false, true})
-    for (const DType type : kTypes)
+    for (const DType type : kMovedTypes)
       for (const double k : {-9.0, -1.0, 0.0, 2.0, 9.0})
         EXPECT_GE(
             check_layer(
@@ -52,7 +52,7 @@ TEST(ByPositionTactics, Triangles) {
 
 TEST(ByPositionTactics, OneHotOnEveryAxis) {
   for (const int64_t axis : {0, 1, 2, -1})
-    for (const DType type : kTypes)
+    for (const DType type : kMovedTypes)
       EXPECT_GE(
           check_layer(
               by_position_tactics(),
@@ -66,7 +66,7 @@ TEST(ByPositionTactics, OneHotOnEveryAxis) {
 TEST(ByPositionTactics, ReversedSequences) {
   for (const bool time_first : {false, true}) {
     const ReverseSequence op{.batch_axis = time_first ? 1 : 0, .time_axis = time_first ? 0 : 1};
-    for (const DType type : kTypes)
+    for (const DType type : kMovedTypes)
       EXPECT_GE(check_layer(by_position_tactics(),
                             {.op = op,
                              .inputs = {{type, {6, 6, 5}, false, 0, 9},
@@ -76,7 +76,7 @@ TEST(ByPositionTactics, ReversedSequences) {
 }
 
 TEST(MovementTactics, Tiles) {
-  for (const DType type : kTypes)
+  for (const DType type : kMovedTypes)
     EXPECT_GE(check_layer(movement_tactics(), {.op = Tile{to_shape(Extents{2, 1, 3, 5})},
                                                .inputs = {{type, {3, 4, 1, 7}, false, 0, 9}}}),
               1);

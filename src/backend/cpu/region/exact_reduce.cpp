@@ -18,8 +18,8 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "ExactReduce";
-constexpr int64_t kTogether = 64;
+constexpr std::string_view kExactReduceRunner = "ExactReduce";
+constexpr int64_t kSumsTogether = 64;
 
 // Neighbouring dims of one kind are one.
 struct Axis {
@@ -73,7 +73,7 @@ class PreparedExactReduce final : public PreparedLayer {
   std::shared_ptr<const PreparedEpilogue> epilogue;
 
   int64_t length() const { return rows ? kept.back().extent : 1; }
-  int64_t pieces() const { return (length() + kTogether - 1) / kTogether; }
+  int64_t pieces() const { return (length() + kSumsTogether - 1) / kSumsTogether; }
   static int64_t count(const std::vector<Axis>& axes) {
     int64_t n = 1;
     for (const Axis& a : axes) n *= a.extent;
@@ -87,7 +87,7 @@ class PreparedExactReduce final : public PreparedLayer {
       using Wide = typename Codec::Wide;
       const Worker::Range part = worker.slice(count(kept) / std::max<int64_t>(1, length()) * pieces());
       for (int64_t i = part.begin; i < part.end; ++i) {
-        const int64_t from = i % pieces() * kTogether, n = std::min(kTogether, length() - from);
+        const int64_t from = i % pieces() * kSumsTogether, n = std::min(kSumsTogether, length() - from);
         if (Codec::kFloat || !in_integers(kind))
           reals<Codec>(args, i / pieces(), from, n);
         else if constexpr (!Codec::kFloat)
@@ -119,7 +119,7 @@ class PreparedExactReduce final : public PreparedLayer {
   template <class Codec, class Number>
   void integers(const LayerArgs& args, int64_t row, int64_t from, int64_t n) const {
     const auto* x = static_cast<const std::byte*>(args.inputs[0]);
-    std::array<Number, kTogether> sums;
+    std::array<Number, kSumsTogether> sums;
     sums.fill(first_value<Number>(kind));
     for_each(start(row, from), [&](int64_t at) {
       for (int64_t j = 0; j < n; ++j)
@@ -133,7 +133,7 @@ class PreparedExactReduce final : public PreparedLayer {
   template <class Codec>
   void reals(const LayerArgs& args, int64_t row, int64_t from, int64_t n) const {
     const auto* x = static_cast<const std::byte*>(args.inputs[0]);
-    std::array<double, kTogether> sums;
+    std::array<double, kSumsTogether> sums;
     sums.fill(first_value<double>(kind));
     const auto value = [&](int64_t at) { return static_cast<double>(Codec::get(x, at)); };
     for_each(start(row, from), [&](int64_t at) {
@@ -141,18 +141,18 @@ class PreparedExactReduce final : public PreparedLayer {
         sums[static_cast<size_t>(j)] = combine<double>(kind, sums[static_cast<size_t>(j)], value(at + j));
     });
     if (kind == ReduceKind::LogSumExp) {
-      const std::array<double, kTogether> top = sums;
+      const std::array<double, kSumsTogether> top = sums;
       sums.fill(0);
       for_each(start(row, from), [&](int64_t at) {
         for (int64_t j = 0; j < n; ++j)
           sums[static_cast<size_t>(j)] += std::exp(value(at + j) - top[static_cast<size_t>(j)]);
       });
-      for (size_t j = 0; j < kTogether; ++j)
+      for (size_t j = 0; j < kSumsTogether; ++j)
         sums[j] = std::isinf(top[j]) ? top[j] : top[j] + std::log(sums[j]);
     }
     finish(args, sums, row * length() + from, n);
   }
-  void finish(const LayerArgs& args, std::array<double, kTogether>& sums, int64_t at, int64_t n) const {
+  void finish(const LayerArgs& args, std::array<double, kSumsTogether>& sums, int64_t at, int64_t n) const {
     for (double& s : sums) {
       if (kind == ReduceKind::Mean) s /= static_cast<double>(count(reduced));
       if (kind == ReduceKind::L2) s = std::sqrt(s);
@@ -160,7 +160,7 @@ class PreparedExactReduce final : public PreparedLayer {
     }
     if (epilogue == nullptr)
       return ElementWriter(type, static_cast<std::byte*>(args.outputs[0])).store_doubles(at, n, sums.data());
-    std::array<float, kTogether> results;
+    std::array<float, kSumsTogether> results;
     for (int64_t j = 0; j < n; ++j)
       results[static_cast<size_t>(j)] = static_cast<float>(sums[static_cast<size_t>(j)]);
     epilogue->apply(args, results.data(), n, at, 1, n, n);
@@ -213,13 +213,13 @@ class ExactReduceKernel final : public LayerKernel {
   std::unique_ptr<Epilogue> epilogue_;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
+std::vector<Tactic> list_exact_reduce(const LayerQuery& query, const Machine&) {
   const Node& node = query.layer();
   const auto* op = std::get_if<Reduce>(&node.op);
   if (!op || has_vector_reduction(query)) return {};
   const DType type = query.graph.value(node.outputs[0]).dtype;
-  Tactic t = typed_tactic(query, kRunner, "reduce_exact", {query.graph.value(node.inputs[0]).dtype, kLinear},
-                          {type, kLinear});
+  Tactic t = typed_tactic(query, kExactReduceRunner, "reduce_exact",
+                          {query.graph.value(node.inputs[0]).dtype, kLinear}, {type, kLinear});
   const bool asks = !op->axes && node.op_input_count() > 1 && node.inputs[1] != kNoValue;
   if (dtype_info(type).bits < 8)
     t.support = Support::no("elements are smaller than a byte");
@@ -230,15 +230,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
   return {t};
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_exact_reduce(const LayerQuery& query, const Tactic& tactic,
+                                               const Machine& machine, const PackContext&) {
   return std::make_unique<ExactReduceKernel>(query, tactic, machine);
 }
 
 }  // namespace
 
 TacticFamily exact_reduce_tactics() {
-  return {kRunner, list, make};
+  return {kExactReduceRunner, list_exact_reduce, make_exact_reduce};
 }
 
 }  // namespace lathe::cpu

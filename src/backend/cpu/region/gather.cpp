@@ -14,7 +14,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "Gather";
+constexpr std::string_view kGatherRunner = "Gather";
 
 class PreparedGather final : public PreparedLayer {
  public:
@@ -97,13 +97,13 @@ class GatherKernel final : public LayerKernel {
   Isa isa_;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_gather(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   if (!std::holds_alternative<Gather>(node.op)) return {};
   const Value& table = query.graph.value(node.inputs[0]);
   std::vector<Tactic> tactics;
   for (const DType type : moved_types(query)) {
-    Tactic t = linear_tactic(query, kRunner, "gather_rows_" + std::string(isa_suffix(machine)));
+    Tactic t = linear_tactic(query, kGatherRunner, "gather_rows_" + std::string(isa_suffix(machine)));
     t.outputs[0].dtype = type;
     if (!table.is_constant()) t.inputs[0].dtype = type;
     const DType from = t.inputs[0].dtype, index = t.inputs[1].dtype;
@@ -121,15 +121,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_gather(const LayerQuery& query, const Tactic& tactic,
+                                         const Machine& machine, const PackContext&) {
   return std::make_unique<GatherKernel>(query, tactic, machine);
 }
 
 }  // namespace
 
 TacticFamily gather_tactics() {
-  return {kRunner, list, make};
+  return {kGatherRunner, list_gather, make_gather};
 }
 
 }  // namespace lathe::cpu

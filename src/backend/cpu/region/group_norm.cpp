@@ -12,7 +12,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "GroupNorm";
+constexpr std::string_view kGroupNormRunner = "GroupNorm";
 
 class PreparedGroupNorm final : public PreparedLayer {
  public:
@@ -93,12 +93,12 @@ class GroupNormKernel final : public LayerKernel {
   Epilogue epilogue_;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_group_norm(const LayerQuery& query, const Machine& machine) {
   if (!std::holds_alternative<GroupNorm>(query.layer().op)) return {};
   std::vector<Tactic> tactics;
   for (const DType type : layer_types(query)) {
-    Tactic t = typed_tactic(query, kRunner, "group_norm_" + std::string(isa_suffix(machine)), {type, kLinear},
-                            {type, kLinear});
+    Tactic t = typed_tactic(query, kGroupNormRunner, "group_norm_" + std::string(isa_suffix(machine)),
+                            {type, kLinear}, {type, kLinear});
     if (!is_vector_float(type))
       t.support = Support::no("no vector kernel for " + std::string(dtype_name(type)));
     else if (!is_vector_float(t.inputs[1].dtype) || !is_vector_float(t.inputs[2].dtype))
@@ -109,15 +109,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_group_norm(const LayerQuery& query, const Tactic& tactic,
+                                             const Machine& machine, const PackContext&) {
   return std::make_unique<GroupNormKernel>(query, tactic, machine);
 }
 
 }  // namespace
 
 TacticFamily group_norm_tactics() {
-  return {kRunner, list, make};
+  return {kGroupNormRunner, list_group_norm, make_group_norm};
 }
 
 }  // namespace lathe::cpu

@@ -13,8 +13,8 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "Lrn";
-constexpr int64_t kPiece = 512;  // positions of a channel
+constexpr std::string_view kLrnRunner = "Lrn";
+constexpr int64_t kLrnPiece = 512;  // positions of a channel
 
 class PreparedLrn final : public PreparedLayer {
  public:
@@ -38,17 +38,17 @@ class PreparedLrn final : public PreparedLayer {
       for (int64_t i = part.begin; i < part.end; ++i) run_pixel(args, i, own);
       return;
     }
-    const int64_t pieces = (pixels + kPiece - 1) / kPiece;
+    const int64_t pieces = (pixels + kLrnPiece - 1) / kLrnPiece;
     const Worker::Range part = worker.slice(images * pieces * channels);
     for (int64_t i = part.begin; i < part.end; ++i) {
-      const int64_t c = i % channels, first = i / channels % pieces * kPiece;
+      const int64_t c = i % channels, first = i / channels % pieces * kLrnPiece;
       const int64_t at = (i / channels / pieces * channels + c) * pixels + first;
-      run_line(args, at, c, pixels, std::min(kPiece, pixels - first), own);
+      run_line(args, at, c, pixels, std::min(kLrnPiece, pixels - first), own);
     }
   }
 
  private:
-  int64_t member_floats() const { return type.format.is_linear() ? kPiece : round_up(channels, 16); }
+  int64_t member_floats() const { return type.format.is_linear() ? kLrnPiece : round_up(channels, 16); }
   const LrnTable& table() const { return isa == Isa::Avx2 ? lrn_table_avx2() : lrn_table_avx512(); }
 
   // Elements from `at` on, all of them with the window of channel `c`, whose neighbours are `step` apart.
@@ -107,7 +107,7 @@ class LrnKernel final : public LayerKernel {
   Epilogue epilogue_;
 };
 
-Support supports(const LayerQuery& query, const Lrn& op, DType type) {
+Support supports_lrn(const LayerQuery& query, const Lrn& op, DType type) {
   if (!is_vector_float(type)) return Support::no("no vector kernel for " + std::string(dtype_name(type)));
   const bool by_roots = op.beta == 0.75f || op.beta == 0.5f || op.beta == 1;
   if (!by_roots && !(op.alpha >= 0 && op.bias >= 0 && op.beta > 0))
@@ -117,7 +117,7 @@ Support supports(const LayerQuery& query, const Lrn& op, DType type) {
   return {};
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_lrn(const LayerQuery& query, const Machine& machine) {
   const auto* op = std::get_if<Lrn>(&query.layer().op);
   if (!op) return {};
   std::vector<Format> formats = {kLinear};
@@ -125,23 +125,23 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   std::vector<Tactic> tactics;
   for (const DType type : layer_types(query))
     for (const Format& format : formats) {
-      Tactic t = typed_tactic(query, kRunner, "lrn_" + std::string(isa_suffix(machine)), {type, format},
+      Tactic t = typed_tactic(query, kLrnRunner, "lrn_" + std::string(isa_suffix(machine)), {type, format},
                               {type, format});
-      if (const Support s = supports(query, *op, type); !s.ok) t.support = s;
+      if (const Support s = supports_lrn(query, *op, type); !s.ok) t.support = s;
       tactics.push_back(std::move(t));
     }
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_lrn(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
+                                      const PackContext&) {
   return std::make_unique<LrnKernel>(query, tactic, machine);
 }
 
 }  // namespace
 
 TacticFamily lrn_tactics() {
-  return {kRunner, list, make};
+  return {kLrnRunner, list_lrn, make_lrn};
 }
 
 }  // namespace lathe::cpu

@@ -13,7 +13,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "Copy";
+constexpr std::string_view kMovementRunner = "Copy";
 
 struct Part {  // one copy between an input and an output of the node
   size_t input = 0, output = 0;
@@ -209,7 +209,7 @@ bool whole_blocks(const LayerQuery& query, int64_t block) {
   return false;
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_movement(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   const bool any_format = std::holds_alternative<Concat>(node.op) || std::holds_alternative<Split>(node.op) ||
                           std::holds_alternative<Slice>(node.op);
@@ -227,7 +227,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   for (const DType type : types)
     for (const Format& format : formats) {
       if (!may_lie(query, type, format)) continue;
-      Tactic t = linear_tactic(query, kRunner, "strided_copy");
+      Tactic t = linear_tactic(query, kMovementRunner, "strided_copy");
       const bool several = std::holds_alternative<Concat>(node.op);
       bool constant_input = false;
       for (size_t i = 0; i < (several ? node.inputs.size() : 1); ++i) {
@@ -258,8 +258,8 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine&,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_movement(const LayerQuery& query, const Tactic& tactic, const Machine&,
+                                           const PackContext&) {
   const Node& node = query.layer();
   // An absent first output (a Split with unused parts) has no type; the input has the same.
   return std::make_unique<MovementKernel>(node.op, tactic.inputs[0]);
@@ -268,7 +268,7 @@ std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic,
 }  // namespace
 
 TacticFamily movement_tactics() {
-  return {kRunner, list, make};
+  return {kMovementRunner, list_movement, make_movement};
 }
 
 }  // namespace lathe::cpu

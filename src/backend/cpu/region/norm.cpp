@@ -247,18 +247,18 @@ std::vector<Tactic> list_softmax(const LayerQuery& query, const Machine& machine
 }
 
 template <class Kernel>
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_norm(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
+                                       const PackContext&) {
   return std::make_unique<Kernel>(query, tactic, machine);
 }
 
 }  // namespace
 
 TacticFamily layer_norm_tactics() {
-  return {"LayerNorm", list_layer_norm, make<LayerNormKernel>};
+  return {"LayerNorm", list_layer_norm, make_norm<LayerNormKernel>};
 }
 TacticFamily softmax_tactics() {
-  return {"SoftMax", list_softmax, make<SoftmaxKernel>};
+  return {"SoftMax", list_softmax, make_norm<SoftmaxKernel>};
 }
 
 }  // namespace lathe::cpu

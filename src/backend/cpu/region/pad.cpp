@@ -15,7 +15,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "Pad";
+constexpr std::string_view kPadRunner = "Pad";
 constexpr int64_t kValue = -1;  // shows the pad value
 
 // Which input position each result position of a dim shows.
@@ -142,14 +142,14 @@ class PadKernel final : public LayerKernel {
   std::optional<Ints> axes_;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
+std::vector<Tactic> list_pad(const LayerQuery& query, const Machine&) {
   const Node& node = query.layer();
   const auto* op = std::get_if<Pad>(&node.op);
   if (!op) return {};
   const auto given = [&](size_t i) { return node.inputs.size() > i && node.inputs[i] != kNoValue; };
   std::vector<Tactic> tactics;
   for (const DType type : layer_types(query)) {
-    Tactic t = linear_tactic(query, kRunner, "pad_rows");
+    Tactic t = linear_tactic(query, kPadRunner, "pad_rows");
     const bool same = type == t.outputs[0].dtype;
     t.inputs[0].dtype = t.outputs[0].dtype = type;
     if (!node.epilogue.empty())
@@ -169,15 +169,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine&,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_pad(const LayerQuery& query, const Tactic& tactic, const Machine&,
+                                      const PackContext&) {
   return std::make_unique<PadKernel>(query, tactic);
 }
 
 }  // namespace
 
 TacticFamily pad_tactics() {
-  return {kRunner, list, make};
+  return {kPadRunner, list_pad, make_pad};
 }
 
 }  // namespace lathe::cpu

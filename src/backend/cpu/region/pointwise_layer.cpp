@@ -16,7 +16,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "Pointwise";
+constexpr std::string_view kPointwiseRunner = "Pointwise";
 
 bool is_pointwise(const Node& node) {
   return std::holds_alternative<Pointwise>(node.op) || std::holds_alternative<PointwiseChain>(node.op) ||
@@ -30,7 +30,7 @@ Tactic make_tactic(const LayerQuery& query, const Machine& machine, const Pointw
                    const TensorType& result, Grids grids = Grids::Numbers) {
   const Node& node = query.layer();
   const Value& out = query.graph.value(node.outputs[0]);
-  Tactic t = linear_tactic(query, kRunner, "pointwise_" + std::string(isa_suffix(machine)));
+  Tactic t = linear_tactic(query, kPointwiseRunner, "pointwise_" + std::string(isa_suffix(machine)));
   t.outputs[0] = result;
   const bool cast = std::holds_alternative<Cast>(node.op), quantizes = is_plain_quantization(node);
   std::string reason;
@@ -83,7 +83,7 @@ void add_byte_tactics(const LayerQuery& query, const Machine& machine, const Poi
   }
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_pointwise(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   if (!is_pointwise(node)) return {};
   const Value& out = query.graph.value(node.outputs[0]);
@@ -168,15 +168,15 @@ class PointwiseLayer final : public LayerKernel {
   std::optional<ByteGrid> result_grid_;
 };
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_pointwise(const LayerQuery& query, const Tactic& tactic,
+                                            const Machine& machine, const PackContext&) {
   return std::make_unique<PointwiseLayer>(query, tactic, machine);
 }
 
 }  // namespace
 
 TacticFamily pointwise_tactics() {
-  return {kRunner, list, make};
+  return {kPointwiseRunner, list_pointwise, make_pointwise};
 }
 
 }  // namespace lathe::cpu

@@ -8,7 +8,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "Range";
+constexpr std::string_view kRangeRunner = "Range";
 
 class PreparedRange final : public PreparedLayer {
  public:
@@ -52,23 +52,23 @@ class RangeKernel final : public LayerKernel {
   DType type_;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
+std::vector<Tactic> list_range(const LayerQuery& query, const Machine&) {
   const Node& node = query.layer();
   if (!std::holds_alternative<Range>(node.op)) return {};
-  Tactic t = linear_tactic(query, kRunner, "range");
+  Tactic t = linear_tactic(query, kRangeRunner, "range");
   if (!node.epilogue.empty()) t.support = Support::no("a range takes no epilogue");
   return {t};
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery&, const Tactic& tactic, const Machine&,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_range(const LayerQuery&, const Tactic& tactic, const Machine&,
+                                        const PackContext&) {
   return std::make_unique<RangeKernel>(tactic.outputs[0].dtype);
 }
 
 }  // namespace
 
 TacticFamily range_tactics() {
-  return {kRunner, list, make};
+  return {kRangeRunner, list_range, make_range};
 }
 
 }  // namespace lathe::cpu

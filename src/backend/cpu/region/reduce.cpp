@@ -15,8 +15,8 @@ namespace lathe::cpu {
 
 namespace {
 
-constexpr std::string_view kRunner = "Reduce";
-constexpr int64_t kChunk = 256;  // columns per task
+constexpr std::string_view kReduceRunner = "Reduce";
+constexpr int64_t kReduceColumns = 256;  // columns per task
 
 std::optional<Fold> fold_of(ReduceKind kind) {
   switch (kind) {
@@ -38,7 +38,7 @@ std::optional<Fold> fold_of(ReduceKind kind) {
 }
 
 // The storage as [outer][reduced][inner].
-struct Shape3 {
+struct ReduceShape {
   int64_t outer = 1, reduced = 1, inner = 1;
 };
 
@@ -69,7 +69,7 @@ bool neighbours(const std::vector<bool>& reduced) {
 
 class PreparedReduce final : public PreparedLayer {
  public:
-  Shape3 shape;
+  ReduceShape shape;
   Fold fold = Fold::Sum;
   float scale = 1;
   bool root = false;
@@ -77,7 +77,7 @@ class PreparedReduce final : public PreparedLayer {
   Isa isa = Isa::Avx2;
   std::shared_ptr<const PreparedEpilogue> epilogue;
 
-  int64_t chunks() const { return (shape.inner + kChunk - 1) / kChunk; }
+  int64_t chunks() const { return (shape.inner + kReduceColumns - 1) / kReduceColumns; }
   int members(int available) const override {
     return members_for(0.1 * static_cast<double>(shape.outer * shape.reduced * shape.inner), available);
   }
@@ -95,9 +95,9 @@ class PreparedReduce final : public PreparedLayer {
   void rows(const LayerArgs& args, const Worker& worker) const {
     const ReduceTable& table = reduce_table(isa);
     const Worker::Range part = worker.slice(shape.outer);
-    alignas(64) float results[kChunk];
-    for (int64_t at = part.begin; at < part.end; at += kChunk) {
-      const int64_t n = std::min(kChunk, part.end - at);
+    alignas(64) float results[kReduceColumns];
+    for (int64_t at = part.begin; at < part.end; at += kReduceColumns) {
+      const int64_t n = std::min(kReduceColumns, part.end - at);
       for (int64_t i = 0; i < n; ++i) {
         const float sum =
             scale * table.row(input(args, (at + i) * shape.reduced), stored_as(type), shape.reduced, fold);
@@ -110,7 +110,7 @@ class PreparedReduce final : public PreparedLayer {
   // vector of them.
   void columns(const LayerArgs& args, const Worker& worker) const {
     const ReduceTable& table = reduce_table(isa);
-    alignas(64) float results[kChunk];
+    alignas(64) float results[kReduceColumns];
     const WindowTaps taps{1, shape.reduced, 0, shape.inner};
     const auto fold_part = [&](int64_t o, int64_t count, int64_t c, int64_t n) {
       table.windows(input(args, o * shape.reduced * shape.inner + c), stored_as(type), taps, n, count,
@@ -119,7 +119,7 @@ class PreparedReduce final : public PreparedLayer {
         for (int64_t k = 0; k < count * n; ++k) results[k] = std::sqrt(results[k]);
       epilogue->apply(args, results, count * n, o * shape.inner + c, 1, count * n, count * n);
     };
-    if (const int64_t together = kChunk / shape.inner; together > 1) {
+    if (const int64_t together = kReduceColumns / shape.inner; together > 1) {
       const Worker::Range part = worker.slice(shape.outer);
       for (int64_t o = part.begin; o < part.end; o += together)
         fold_part(o, std::min(together, part.end - o), 0, shape.inner);
@@ -127,8 +127,8 @@ class PreparedReduce final : public PreparedLayer {
     }
     const Worker::Range part = worker.slice(shape.outer * chunks());
     for (int64_t i = part.begin; i < part.end; ++i) {
-      const int64_t c = i % chunks() * kChunk;
-      fold_part(i / chunks(), 1, c, std::min(kChunk, shape.inner - c));
+      const int64_t c = i % chunks() * kReduceColumns;
+      fold_part(i / chunks(), 1, c, std::min(kReduceColumns, shape.inner - c));
     }
   }
 };
@@ -172,7 +172,7 @@ Format result_format(const Reduce& op, const Shape& result, const Format& format
   return kLinear;
 }
 
-Support supports(const Reduce& op, const Shape& input, const Shape& result, const TensorType& type) {
+Support supports_reduce(const Reduce& op, const Shape& input, const Shape& result, const TensorType& type) {
   if (!is_vector_float(type.dtype))
     return Support::no("no vector kernel for " + std::string(dtype_name(type.dtype)));
   if (!fold_of(op.kind)) return Support::no("no vector kernel for " + std::string(enum_name(op.kind)));
@@ -191,7 +191,7 @@ Support supports(const Reduce& op, const Shape& input, const Shape& result, cons
   return {};
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_reduce(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   const auto* op = std::get_if<Reduce>(&node.op);
   if (!op) return {};
@@ -206,18 +206,18 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   for (const DType type : layer_types(query))
     for (const Format& format : formats) {
       const TensorType in{type, format}, out{type, result_format(*op, result, format)};
-      Tactic t = typed_tactic(query, kRunner, "reduce_" + std::string(isa_suffix(machine)), in, out);
+      Tactic t = typed_tactic(query, kReduceRunner, "reduce_" + std::string(isa_suffix(machine)), in, out);
       if (node.op_input_count() > 1 && node.inputs[1] != kNoValue && !op->axes)
         t.support = Support::no("the axes are known only at run time");
-      else if (const Support s = supports(*op, input, result, in); !s.ok)
+      else if (const Support s = supports_reduce(*op, input, result, in); !s.ok)
         t.support = s;
       tactics.push_back(std::move(t));
     }
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_reduce(const LayerQuery& query, const Tactic& tactic,
+                                         const Machine& machine, const PackContext&) {
   return std::make_unique<ReduceKernel>(query, tactic, machine);
 }
 
@@ -228,11 +228,11 @@ bool has_vector_reduction(const LayerQuery& query) {
   const auto& op = std::get<Reduce>(node.op);
   const Value &x = query.graph.value(node.inputs[0]), &y = query.graph.value(node.outputs[0]);
   const bool asks = node.op_input_count() > 1 && node.inputs[1] != kNoValue && !op.axes;
-  return !asks && supports(op, x.shape, y.shape, {y.dtype, kLinear}).ok;
+  return !asks && supports_reduce(op, x.shape, y.shape, {y.dtype, kLinear}).ok;
 }
 
 TacticFamily reduce_tactics() {
-  return {kRunner, list, make};
+  return {kReduceRunner, list_reduce, make_reduce};
 }
 
 }  // namespace lathe::cpu

@@ -9,7 +9,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "Rotary";
+constexpr std::string_view kRotaryRunner = "Rotary";
 
 // Cosines or sines: where the row for a row of x starts.
 struct Angles {
@@ -18,7 +18,7 @@ struct Angles {
 };
 
 // One x: `rows` rows of `n` elements.
-struct Operand {
+struct RotaryOperand {
   Extents leading;
   int64_t rows = 0, n = 0;
   Angles cosines, sines;
@@ -36,7 +36,7 @@ class PreparedRotary final : public PreparedLayer {
   DType type = DType::Float32;
   int64_t width = 0;  // elements that turn
   int64_t longest = 0;
-  std::vector<Operand> operands;
+  std::vector<RotaryOperand> operands;
   Isa isa = Isa::Avx2;
   int threads = 1;
 
@@ -47,7 +47,7 @@ class PreparedRotary final : public PreparedLayer {
   }
   int members(int available) const override {
     double elements = 0;
-    for (const Operand& x : operands) elements += static_cast<double>(x.rows * x.n);
+    for (const RotaryOperand& x : operands) elements += static_cast<double>(x.rows * x.n);
     return members_for(0.25 * elements, std::min(available, threads));
   }
   void run(const LayerArgs& args, const Worker& worker) const override {
@@ -59,14 +59,14 @@ class PreparedRotary final : public PreparedLayer {
   }
 
  private:
-  const float* angles(const LayerArgs& args, size_t input, const Operand& x, const Angles& a, int64_t row,
-                      float* buffer) const {
+  const float* angles(const LayerArgs& args, size_t input, const RotaryOperand& x, const Angles& a,
+                      int64_t row, float* buffer) const {
     const int64_t offset = offset_of(x.leading, a.strides, row);
     const auto* base = static_cast<const std::byte*>(args.inputs[input]) + dtype_bytes(a.type, offset);
     return widen(pointwise_table(isa), a.type, base, width, buffer);
   }
   void run_row(const LayerArgs& args, size_t i, int64_t row, float* buffer) const {
-    const Operand& x = operands[i];
+    const RotaryOperand& x = operands[i];
     const PointwiseTable& convert = pointwise_table(isa);
     const int64_t bytes = dtype_bytes(type, row * x.n);
     const float* from =
@@ -98,7 +98,7 @@ class RotaryKernel final : public LayerKernel {
     p->threads = context.threads;
     for (size_t i = 0; i < context.outputs.size(); ++i) {
       const Extents& x = context.inputs[Rotary::kOperands + i];
-      Operand operand{.leading = Extents(x.begin(), x.end() - 1), .rows = 1, .n = x.back()};
+      RotaryOperand operand{.leading = Extents(x.begin(), x.end() - 1), .rows = 1, .n = x.back()};
       for (const int64_t extent : operand.leading) operand.rows *= extent;
       operand.cosines = angles_of(context.inputs[0], tactic_.inputs[0].dtype, operand.leading);
       operand.sines = angles_of(context.inputs[1], tactic_.inputs[1].dtype, operand.leading);
@@ -122,12 +122,12 @@ class RotaryKernel final : public LayerKernel {
   Isa isa_;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_rotary(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   if (!std::holds_alternative<Rotary>(node.op)) return {};
   std::vector<Tactic> tactics;
   for (const DType type : layer_types(query)) {
-    Tactic t = linear_tactic(query, kRunner, "rotary_" + std::string(isa_suffix(machine)));
+    Tactic t = linear_tactic(query, kRotaryRunner, "rotary_" + std::string(isa_suffix(machine)));
     for (size_t i = Rotary::kOperands; i < t.inputs.size(); ++i) t.inputs[i].dtype = type;
     for (TensorType& output : t.outputs) output.dtype = type;
     if (!node.epilogue.empty()) t.support = Support::no("no epilogue behind a rotary embedding");
@@ -139,15 +139,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_rotary(const LayerQuery& query, const Tactic& tactic,
+                                         const Machine& machine, const PackContext&) {
   return std::make_unique<RotaryKernel>(query, tactic, machine);
 }
 
 }  // namespace
 
 TacticFamily rotary_tactics() {
-  return {kRunner, list, make};
+  return {kRotaryRunner, list_rotary, make_rotary};
 }
 
 }  // namespace lathe::cpu

@@ -10,7 +10,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "ShapeValues";
+constexpr std::string_view kShapeValuesRunner = "ShapeValues";
 
 class PreparedValues final : public PreparedLayer {
  public:
@@ -61,10 +61,10 @@ bool is_known_from_shapes(const Op& op) {
          std::holds_alternative<RandomNormal>(op);
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
+std::vector<Tactic> list_shape_values(const LayerQuery& query, const Machine&) {
   const Node& node = query.layer();
   if (!is_known_from_shapes(node.op)) return {};
-  Tactic t = linear_tactic(query, kRunner, "shape_values");
+  Tactic t = linear_tactic(query, kShapeValuesRunner, "shape_values");
   const bool reads = node.op_input_count() > 0 && !std::holds_alternative<ShapeOf>(node.op);
   if (!node.epilogue.empty())
     t.support = Support::no("values of shapes take no epilogue");
@@ -73,15 +73,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
   return {t};
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic&, const Machine&,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_shape_values(const LayerQuery& query, const Tactic&, const Machine&,
+                                               const PackContext&) {
   return std::make_unique<ValuesKernel>(query);
 }
 
 }  // namespace
 
 TacticFamily shape_values_tactics() {
-  return {kRunner, list, make};
+  return {kShapeValuesRunner, list_shape_values, make_shape_values};
 }
 
 }  // namespace lathe::cpu

@@ -15,18 +15,19 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "Interpolate";
+constexpr std::string_view kInterpolateRunner = "Interpolate";
 
 // Taps of one dim, laid out for the kernels.
-struct Line {
+struct ResizeLine {
   int64_t in = 1, out = 1, taps = 1;
   std::vector<int32_t> index;  // [tap][position]
   std::vector<float> weights;
 };
 
 // What has no weight reads what has some: an infinite element beside it must not make NaN.
-Line line_of(const ResizeTaps& t) {
-  Line line{t.in, t.out, t.taps, std::vector<int32_t>(t.index.size()), std::vector<float>(t.index.size())};
+ResizeLine line_of(const ResizeTaps& t) {
+  ResizeLine line{t.in, t.out, t.taps, std::vector<int32_t>(t.index.size()),
+                  std::vector<float>(t.index.size())};
   for (int64_t i = 0; i < t.out; ++i) {
     const float* weights = t.weights.data() + i * t.taps;
     const auto used = std::find_if(weights, weights + t.taps, [](float w) { return w != 0; }) - weights;
@@ -40,7 +41,7 @@ Line line_of(const ResizeTaps& t) {
   return line;
 }
 
-Line unchanged(int64_t extent) {
+ResizeLine unchanged(int64_t extent) {
   ResizeTaps taps{0, extent, extent, 1, {}, std::vector<float>(static_cast<size_t>(extent), 1.0f)};
   for (int64_t i = 0; i < extent; ++i) taps.index.push_back(i);
   return line_of(taps);
@@ -49,7 +50,7 @@ Line unchanged(int64_t extent) {
 class PreparedInterpolation final : public PreparedLayer {
  public:
   int64_t images = 1, inner = 1;  // planes of pixels; elements that lie together at one position
-  Line rows, cols;
+  ResizeLine rows, cols;
   TensorType type;
   Isa isa = Isa::Avx2;
   int threads = 1;
@@ -148,7 +149,7 @@ class InterpolationKernel final : public LayerKernel {
   Isa isa_;
 };
 
-Support supports(const LayerQuery& query, const Resize& op, DType type) {
+Support supports_interpolate(const LayerQuery& query, const Resize& op, DType type) {
   const Node& node = query.layer();
   const Shape &in = query.graph.value(node.inputs[0]).shape, &out = query.graph.value(node.outputs[0]).shape;
   if (!node.epilogue.empty()) return Support::no("interpolation applies no epilogue");
@@ -160,7 +161,7 @@ Support supports(const LayerQuery& query, const Resize& op, DType type) {
   return {};
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_interpolate(const LayerQuery& query, const Machine& machine) {
   const auto* op = std::get_if<Resize>(&query.layer().op);
   if (!op || op->mode == ResizeMode::Nearest) return {};
   std::vector<Format> formats = {kLinear};
@@ -169,23 +170,23 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   std::vector<Tactic> tactics;
   for (const DType type : layer_types(query))
     for (const Format& format : formats) {
-      Tactic t = linear_tactic(query, kRunner, "interpolate_" + std::string(isa_suffix(machine)));
+      Tactic t = linear_tactic(query, kInterpolateRunner, "interpolate_" + std::string(isa_suffix(machine)));
       t.inputs[0] = t.outputs[0] = {type, format};
-      t.support = supports(query, *op, type);
+      t.support = supports_interpolate(query, *op, type);
       tactics.push_back(std::move(t));
     }
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_interpolate(const LayerQuery& query, const Tactic& tactic,
+                                              const Machine& machine, const PackContext&) {
   return std::make_unique<InterpolationKernel>(query, tactic, machine);
 }
 
 }  // namespace
 
 TacticFamily interpolate_tactics() {
-  return {kRunner, list, make};
+  return {kInterpolateRunner, list_interpolate, make_interpolate};
 }
 
 }  // namespace lathe::cpu

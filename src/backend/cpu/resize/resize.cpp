@@ -15,7 +15,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "Resize";
+constexpr std::string_view kResizeRunner = "Resize";
 
 class PreparedResize final : public PreparedLayer {
  public:
@@ -133,7 +133,7 @@ class ResizeKernel final : public LayerKernel {
   TensorType type_;
 };
 
-Support supports(const LayerQuery& query, const Resize& op) {
+Support supports_resize(const LayerQuery& query, const Resize& op) {
   const Node& node = query.layer();
   const Shape &in = query.graph.value(node.inputs[0]).shape, &out = query.graph.value(node.outputs[0]).shape;
   if (!node.epilogue.empty()) return Support::no("a copy applies no epilogue");
@@ -148,11 +148,11 @@ Support supports(const LayerQuery& query, const Resize& op) {
   return {};
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_resize(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   const auto* op = std::get_if<Resize>(&node.op);
   if (!op) return {};
-  const Support support = supports(query, *op);
+  const Support support = supports_resize(query, *op);
   std::vector<Format> formats = {kLinear};
   if (query.graph.value(node.outputs[0]).shape.size() >= 3)
     formats = {kChannelsLast, {Format::Kind::ChannelBlocked, vector_block(machine)}, kLinear};
@@ -160,7 +160,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   for (const DType type : moved_types(query))
     for (const Format& format : formats) {
       if (!may_lie(query, type, format)) continue;
-      Tactic t = linear_tactic(query, kRunner, "resize_nearest");
+      Tactic t = linear_tactic(query, kResizeRunner, "resize_nearest");
       t.inputs[0] = t.outputs[0] = {type, format};
       for (size_t i = 1; i < t.inputs.size(); ++i)
         if (t.inputs[i].dtype != DType::Undefined) t.inputs[i].format = kLinear;
@@ -171,15 +171,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine&,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_resize(const LayerQuery& query, const Tactic& tactic, const Machine&,
+                                         const PackContext&) {
   return std::make_unique<ResizeKernel>(query, tactic);
 }
 
 }  // namespace
 
 TacticFamily resize_tactics() {
-  return {kRunner, list, make};
+  return {kResizeRunner, list_resize, make_resize};
 }
 
 }  // namespace lathe::cpu

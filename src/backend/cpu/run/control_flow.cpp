@@ -10,7 +10,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "ControlFlow";
+constexpr std::string_view kControlFlowRunner = "ControlFlow";
 
 // The outputs of a layer, as far as they have a place for such a result.
 class LayerResults final : public ResultPlaces {
@@ -72,21 +72,16 @@ class ControlFlowKernel final : public LayerKernel {
   const std::vector<BodyKernels> kernels_;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_control_flow(const LayerQuery& query, const Machine& machine) {
   const std::vector<Body> bodies = bodies_of(query.layer().op);
   if (bodies.empty()) return {};
-  Tactic t = linear_tactic(query, kRunner, "control_flow");
+  Tactic t = linear_tactic(query, kControlFlowRunner, "control_flow");
   for (const Body& body : bodies)
     if (std::string reason = without_kernel(body.graph(), query.ranges, machine); !reason.empty()) {
       t.support = Support::no(std::move(reason));
       break;
     }
   return {t};
-}
-
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext& pack) {
-  return make_control_flow(query, tactic, machine, pack);
 }
 
 }  // namespace
@@ -97,7 +92,7 @@ std::unique_ptr<LayerKernel> make_control_flow(const LayerQuery& query, const Ta
 }
 
 TacticFamily control_flow_tactics() {
-  return {kRunner, list, make};
+  return {kControlFlowRunner, list_control_flow, make_control_flow};
 }
 
 }  // namespace lathe::cpu

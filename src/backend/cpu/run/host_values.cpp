@@ -10,7 +10,7 @@
 namespace lathe::cpu {
 namespace {
 
-size_t rounded(size_t bytes) {
+size_t rounded_capacity(size_t bytes) {
   constexpr size_t kLeast = 256;
   if (bytes <= kLeast) return kLeast;
   const size_t step = std::bit_floor(bytes) / 4;
@@ -20,7 +20,7 @@ size_t rounded(size_t bytes) {
 }  // namespace
 
 HostBuffer HostValues::Pool::take(size_t bytes) {
-  const size_t wanted = rounded(bytes);
+  const size_t wanted = rounded_capacity(bytes);
   used_bytes += static_cast<int64_t>(wanted);
   most_bytes = std::max(most_bytes, used_bytes);
   const auto found = waiting.find(wanted);

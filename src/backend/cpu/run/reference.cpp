@@ -80,12 +80,12 @@ class ReferenceKernel final : public LayerKernel {
   const Tactic tactic_;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
+std::vector<Tactic> list_reference(const LayerQuery& query, const Machine&) {
   return list_reference(query);
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext& pack) {
+std::unique_ptr<LayerKernel> make_any_reference(const LayerQuery& query, const Tactic& tactic,
+                                                const Machine& machine, const PackContext& pack) {
   if (!bodies_of(query.layer().op).empty()) return make_control_flow(query, tactic, machine, pack);
   return make_reference(query, tactic);
 }
@@ -97,7 +97,7 @@ std::unique_ptr<LayerKernel> make_reference(const LayerQuery& query, const Tacti
 }
 
 TacticFamily reference_tactics() {
-  return {kReferenceRunner, list, make};
+  return {kReferenceRunner, list_reference, make_any_reference};
 }
 
 }  // namespace lathe::cpu

@@ -24,7 +24,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "Reformat";
+constexpr std::string_view kReformatRunner = "Reformat";
 
 float load_float(const void* data, DType dtype, int64_t index) {
   switch (dtype) {
@@ -51,18 +51,18 @@ void store_float(void* data, DType dtype, int64_t index, float value) {
 }
 
 // A type together with the grid of its bytes.
-struct Stored {
+struct TypeOnGrid {
   TensorType type;
   std::optional<ByteGrid> grid;
 };
 
-float load_number(const Stored& stored, const void* data, int64_t index) {
+float load_number(const TypeOnGrid& stored, const void* data, int64_t index) {
   if (!stored.grid) return load_float(data, stored.type.dtype, index);
   return (static_cast<float>(static_cast<const uint8_t*>(data)[index]) - stored.grid->zero) *
          stored.grid->scale;
 }
 
-void store_number(const Stored& stored, void* data, int64_t index, float value) {
+void store_number(const TypeOnGrid& stored, void* data, int64_t index, float value) {
   if (!stored.grid) return store_float(data, stored.type.dtype, index, value);
   const float steps = std::nearbyint(value / stored.grid->scale) + stored.grid->zero;
   static_cast<uint8_t*>(data)[index] =
@@ -74,8 +74,8 @@ bool is_small_float(DType dtype) {
 }
 
 // Element by element, images [begin, end).
-void convert_slowly(const Stored& stored_from, const void* source, const Stored& stored_to, void* target,
-                    const Extents& extents, int64_t begin, int64_t end) {
+void convert_slowly(const TypeOnGrid& stored_from, const void* source, const TypeOnGrid& stored_to,
+                    void* target, const Extents& extents, int64_t begin, int64_t end) {
   const TensorType &from = stored_from.type, &to = stored_to.type;
   const StorageLayout in(extents, from.format), out(extents, to.format);
   const int64_t size = dtype_bytes(from.dtype, 1);
@@ -101,7 +101,7 @@ bool is_flat_copy(const TensorType& from, const TensorType& to, const Extents& e
 
 class PreparedSlow final : public PreparedLayer {
  public:
-  PreparedSlow(Stored from, Stored to, Extents extents)
+  PreparedSlow(TypeOnGrid from, TypeOnGrid to, Extents extents)
       : from_(from), to_(to), extents_(std::move(extents)) {}
   int members(int available) const override {
     return static_cast<int>(std::clamp<int64_t>(StorageLayout(extents_, kLinear).images, 1, available));
@@ -121,14 +121,14 @@ class PreparedSlow final : public PreparedLayer {
   }
 
  private:
-  const Stored from_, to_;
+  const TypeOnGrid from_, to_;
   const Extents extents_;
 };
 
 // Type only: pieces of the storage, wherever they begin.
 class PreparedCast final : public PreparedLayer {
  public:
-  PreparedCast(const Stored& from, const Stored& to, const Extents& extents, Isa isa)
+  PreparedCast(const TypeOnGrid& from, const TypeOnGrid& to, const Extents& extents, Isa isa)
       : evaluator_(identity(), {{from.type, extents, from.grid}}, {to.type, extents, to.grid}, isa) {}
   int members(int available) const override {
     return static_cast<int>(std::clamp<int64_t>(evaluator_.storage_elements() / 8192, 1, available));
@@ -189,7 +189,7 @@ class PreparedReorder final : public PreparedLayer {
 
 class ReformatKernel final : public LayerKernel {
  public:
-  ReformatKernel(Stored from, Stored to, Isa isa) : from_(from), to_(to), isa_(isa) {}
+  ReformatKernel(TypeOnGrid from, TypeOnGrid to, Isa isa) : from_(from), to_(to), isa_(isa) {}
 
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     const Extents& extents = context.outputs[0];
@@ -205,7 +205,7 @@ class ReformatKernel final : public LayerKernel {
   }
 
  private:
-  const Stored from_, to_;
+  const TypeOnGrid from_, to_;
   const Isa isa_;
 };
 
@@ -219,7 +219,7 @@ std::vector<Tactic> list_reformats(const LayerQuery& query, const Machine&) {
   };
   const bool convertible = is_number(in) && is_number(out) && (is_reformat || is_float(in.dtype));
   if (!is_reformat && !convertible) return {};
-  Tactic tactic{.runner = std::string(kRunner), .name = is_reformat ? "reformat" : "cast_float"};
+  Tactic tactic{.runner = std::string(kReformatRunner), .name = is_reformat ? "reformat" : "cast_float"};
   tactic.id = hash_text(tactic.name);
   if (in.dtype != out.dtype && !convertible)
     tactic.support = Support::no(fmt::format("no conversion from {} to {} (a Cast does that)",
@@ -243,9 +243,9 @@ std::unique_ptr<LayerKernel> make_reformat(const LayerQuery& query, const Tactic
                                            const Machine& machine, const PackContext&) {
   const Node& node = query.layer();
   const TensorType &from = tactic.inputs[0], &to = tactic.outputs[0];
-  return std::make_unique<ReformatKernel>(Stored{from, byte_grid(query.graph.value(node.inputs[0]), from)},
-                                          Stored{to, byte_grid(query.graph.value(node.outputs[0]), to)},
-                                          machine.isa());
+  return std::make_unique<ReformatKernel>(
+      TypeOnGrid{from, byte_grid(query.graph.value(node.inputs[0]), from)},
+      TypeOnGrid{to, byte_grid(query.graph.value(node.outputs[0]), to)}, machine.isa());
 }
 
 }  // namespace
@@ -258,7 +258,7 @@ std::unique_ptr<PreparedLayer> prepare_reformat(const TensorType& from, const Te
 }
 
 TacticFamily reformat_tactics() {
-  return {kRunner, list_reformats, make_reformat};
+  return {kReformatRunner, list_reformats, make_reformat};
 }
 
 }  // namespace lathe::cpu

@@ -8,19 +8,19 @@
 namespace lathe::cpu {
 namespace {
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
+std::vector<Tactic> list_view(const LayerQuery& query, const Machine&) {
   return list_views(query, {.formats = {kLinear, kChannelsLast, kBlocked16, kBlocked8}});
 }
 
 // Never called for a view: nothing runs.
-std::unique_ptr<LayerKernel> make(const LayerQuery&, const Tactic&, const Machine&, const PackContext&) {
+std::unique_ptr<LayerKernel> make_view(const LayerQuery&, const Tactic&, const Machine&, const PackContext&) {
   return nullptr;
 }
 
 }  // namespace
 
 TacticFamily view_tactics() {
-  return {kViewRunner, list, make};
+  return {kViewRunner, list_view, make_view};
 }
 
 }  // namespace lathe::cpu

@@ -17,7 +17,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "Col2Im";
+constexpr std::string_view kCol2imRunner = "Col2Im";
 
 class PreparedCol2Im final : public PreparedLayer {
  public:
@@ -92,7 +92,7 @@ class Col2ImKernel final : public LayerKernel {
   Epilogue epilogue_;
 };
 
-Support supports(const LayerQuery& query, DType type) {
+Support supports_col2im(const LayerQuery& query, DType type) {
   const Node& node = query.layer();
   if (!is_vector_float(type)) return Support::no("no vector kernel for " + std::string(dtype_name(type)));
   if (query.graph.value(node.inputs[0]).is_constant()) return Support::no("the operand is a constant");
@@ -103,27 +103,27 @@ Support supports(const LayerQuery& query, DType type) {
   return {};
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
+std::vector<Tactic> list_col2im(const LayerQuery& query, const Machine&) {
   if (!std::holds_alternative<Col2Im>(query.layer().op)) return {};
   std::vector<Tactic> tactics;
   for (const DType type : layer_types(query)) {
     const TensorType linear{type, kLinear};
-    Tactic t = typed_tactic(query, kRunner, "col2im_rows", linear, linear);
-    if (const Support s = supports(query, type); !s.ok) t.support = s;
+    Tactic t = typed_tactic(query, kCol2imRunner, "col2im_rows", linear, linear);
+    if (const Support s = supports_col2im(query, type); !s.ok) t.support = s;
     tactics.push_back(std::move(t));
   }
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_col2im(const LayerQuery& query, const Tactic& tactic,
+                                         const Machine& machine, const PackContext&) {
   return std::make_unique<Col2ImKernel>(query, tactic, machine);
 }
 
 }  // namespace
 
 TacticFamily col2im_tactics() {
-  return {kRunner, list, make};
+  return {kCol2imRunner, list_col2im, make_col2im};
 }
 
 }  // namespace lathe::cpu

@@ -23,10 +23,10 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "ConvTranspose";
-constexpr int64_t kChunk = 512;     // of K
-constexpr int64_t kTogether = 16;   // channels whose weights are transposed together
-constexpr int64_t kBlockRows = 28;  // rows of a member's product, about
+constexpr std::string_view kConvTransposeRunner = "ConvTranspose";
+constexpr int64_t kConvTransposeChunk = 512;  // of K
+constexpr int64_t kChannelsTogether = 16;     // channels whose weights are transposed together
+constexpr int64_t kMemberRows = 28;           // rows of a member's product, about
 
 class PreparedConvTranspose final : public PreparedLayer {
  public:
@@ -58,10 +58,11 @@ class PreparedConvTranspose final : public PreparedLayer {
     });
     if (!packed)
       worker.share(worker.count, [&](const Worker& w) {
-        const int64_t steps = (channels + kTogether - 1) / kTogether;
+        const int64_t steps = (channels + kChannelsTogether - 1) / kChannelsTogether;
         const Worker::Range part = w.slice(groups * steps);
         for (int64_t i = part.begin; i < part.end; ++i)
-          transpose_weights(args, i / steps, i % steps * kTogether, weights, own + w.index * member_floats());
+          transpose_weights(args, i / steps, i % steps * kChannelsTogether, weights,
+                            own + w.index * member_floats());
       });
     worker.share(worker.count, [&](const Worker& w) {
       const int64_t parts = (filters + filters_together() - 1) / filters_together();
@@ -76,7 +77,7 @@ class PreparedConvTranspose final : public PreparedLayer {
   int64_t width() const { return gemm_table(isa).panel; }
   int64_t panels_of_image() const { return (blocks.count() + width() - 1) / width(); }
   int64_t padded_pixels() const { return panels_of_image() * width(); }
-  int64_t filters_together() const { return std::max<int64_t>(1, kBlockRows / blocks.taps()); }
+  int64_t filters_together() const { return std::max<int64_t>(1, kMemberRows / blocks.taps()); }
   int64_t panel_floats() const { return round_up(batch * groups * channels * padded_pixels(), 16); }
   int64_t weight_floats() const {
     return packed ? 0 : round_up(groups * filters * blocks.taps() * packed_stride(channels), 16);
@@ -85,7 +86,7 @@ class PreparedConvTranspose final : public PreparedLayer {
   int64_t member_floats() const {
     const int64_t products = filters_together() * blocks.taps() * padded_pixels() +
                              blocks.band() * blocks.width() + blocks.line_floats();
-    const int64_t weights = packed ? 0 : kTogether * filters * blocks.taps();
+    const int64_t weights = packed ? 0 : kChannelsTogether * filters * blocks.taps();
     return round_up(std::max({products, blocks.count(), weights}), 16);
   }
 
@@ -111,7 +112,7 @@ class PreparedConvTranspose final : public PreparedLayer {
   }
   void transpose_weights(const LayerArgs& args, int64_t group, int64_t channel, float* weights,
                          float* wide) const {
-    const int64_t rows = filters * blocks.taps(), n = std::min(kTogether, channels - channel);
+    const int64_t rows = filters * blocks.taps(), n = std::min(kChannelsTogether, channels - channel);
     const float* from =
         load_floats(args.inputs[1], weight_type, (group * channels + channel) * rows, n * rows, wide);
     const int64_t stride = packed_stride(channels);
@@ -124,13 +125,13 @@ class PreparedConvTranspose final : public PreparedLayer {
     const int64_t stride = packed_stride(channels), pixels = padded_pixels();
     const float* a = weights + (image % groups * filters + first) * taps * stride;
     const float* b = panels + image * channels * pixels;
-    for (int64_t k = 0; k < channels || k == 0; k += kChunk)
+    for (int64_t k = 0; k < channels || k == 0; k += kConvTransposeChunk)
       for (int64_t r = 0; r < rows; r += table.tile_rows)
         for (int64_t p = 0; p < panels_of_image(); ++p) {
           float* c = own + r * pixels + p * width();
           table.multiply(std::min(table.tile_rows, rows - r), a + r * stride + k, stride,
-                         b + (p * channels + k) * width(), std::min(kChunk, channels - k), c, pixels,
-                         k > 0 ? c : nullptr, pixels);
+                         b + (p * channels + k) * width(), std::min(kConvTransposeChunk, channels - k), c,
+                         pixels, k > 0 ? c : nullptr, pixels);
         }
     float* sum = own + filters_together() * taps * pixels;
     for (int64_t f = 0; f < n; ++f) {
@@ -208,7 +209,7 @@ class ConvTransposeKernel final : public LayerKernel {
   std::span<const std::byte> packed_;
 };
 
-Support supports(const LayerQuery& query, DType type, const std::vector<TensorType>& inputs) {
+Support supports_conv_transpose(const LayerQuery& query, DType type, const std::vector<TensorType>& inputs) {
   const Node& node = query.layer();
   const Value& w = query.graph.value(node.inputs[1]);
   for (const Dim& dim : w.shape)
@@ -221,30 +222,30 @@ Support supports(const LayerQuery& query, DType type, const std::vector<TensorTy
   return {};
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_conv_transpose(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   if (!std::holds_alternative<ConvTranspose>(node.op)) return {};
   std::vector<Tactic> tactics;
   for (const DType type : layer_types(query)) {
     const TensorType linear{type, kLinear};
-    Tactic t =
-        typed_tactic(query, kRunner, "deconv_blocks_" + std::string(isa_suffix(machine)), linear, linear);
-    if (const Support s = supports(query, type, t.inputs); !s.ok) t.support = s;
+    Tactic t = typed_tactic(query, kConvTransposeRunner, "deconv_blocks_" + std::string(isa_suffix(machine)),
+                            linear, linear);
+    if (const Support s = supports_conv_transpose(query, type, t.inputs); !s.ok) t.support = s;
     if (query.graph.value(node.inputs[1]).is_constant()) t.inputs[1] = {};
     tactics.push_back(std::move(t));
   }
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext& pack) {
+std::unique_ptr<LayerKernel> make_conv_transpose(const LayerQuery& query, const Tactic& tactic,
+                                                 const Machine& machine, const PackContext& pack) {
   return std::make_unique<ConvTransposeKernel>(query, tactic, machine, pack);
 }
 
 }  // namespace
 
 TacticFamily conv_transpose_tactics() {
-  return {kRunner, list, make};
+  return {kConvTransposeRunner, list_conv_transpose, make_conv_transpose};
 }
 
 }  // namespace lathe::cpu

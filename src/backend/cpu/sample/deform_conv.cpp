@@ -23,16 +23,16 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "DeformConv";
-enum Input : size_t { kX, kW, kOffset, kBias, kMask, kInputs };
-constexpr int64_t kBlock = 64;   // positions
-constexpr int64_t kChunk = 512;  // of K
+constexpr std::string_view kDeformConvRunner = "DeformConv";
+enum DeformConvInput : size_t { kImages, kFilters, kOffsets, kFilterBias, kMasks, kDeformConvInputs };
+constexpr int64_t kBlock = 64;             // positions
+constexpr int64_t kDeformConvChunk = 512;  // of K
 
 class PreparedDeformConv final : public PreparedLayer {
  public:
   DeformConv op;
-  std::array<DType, kInputs> types{};
-  std::array<bool, kInputs> given{};
+  std::array<DType, kDeformConvInputs> types{};
+  std::array<bool, kDeformConvInputs> given{};
   Extents x, y;
   WindowAxis down, across;
   const float* packed = nullptr;  // constant weights
@@ -81,7 +81,7 @@ class PreparedDeformConv final : public PreparedLayer {
   int64_t panel() const { return gemm_table(isa).panel; }
   int64_t member_floats() const { return round_up((x[1] * taps() + filters() + 8 * taps()) * kBlock, 16); }
 
-  void load_floats(const LayerArgs& args, Input input, int64_t at, int64_t n, float* to) const {
+  void load_floats(const LayerArgs& args, DeformConvInput input, int64_t at, int64_t n, float* to) const {
     const auto* from = static_cast<const std::byte*>(args.inputs[input]) + dtype_bytes(types[input], at);
     const PointwiseTable& convert = pointwise_table(isa);
     if (types[input] == DType::Float32)
@@ -94,35 +94,35 @@ class PreparedDeformConv final : public PreparedLayer {
     const int64_t plane = (block.item * op.offset_groups + offset_group) * taps() + tap;
     float offsets[kBlock], factors[kBlock];
     double ys[kBlock], xs[kBlock];
-    load_floats(args, kOffset, 2 * plane * area() + block.first, block.count, offsets);
+    load_floats(args, kOffsets, 2 * plane * area() + block.first, block.count, offsets);
     for (int64_t i = 0; i < block.count; ++i) {
       const int64_t row = (block.first + i) / y[3];
       ys[i] = static_cast<double>(row * down.stride - down.pad_begin + tap / op.kernel[1] * down.dilation) +
               static_cast<double>(offsets[i]);
     }
-    load_floats(args, kOffset, (2 * plane + 1) * area() + block.first, block.count, offsets);
+    load_floats(args, kOffsets, (2 * plane + 1) * area() + block.first, block.count, offsets);
     for (int64_t i = 0; i < block.count; ++i) {
       const int64_t column = (block.first + i) % y[3];
       xs[i] = static_cast<double>(column * across.stride - across.pad_begin +
                                   tap % op.kernel[1] * across.dilation) +
               static_cast<double>(offsets[i]);
     }
-    if (given[kMask]) load_floats(args, kMask, plane * area() + block.first, block.count, factors);
-    sample_table(isa).corners(ys, xs, given[kMask] ? factors : nullptr, block.count, x[2], x[3],
+    if (given[kMasks]) load_floats(args, kMasks, plane * area() + block.first, block.count, factors);
+    sample_table(isa).corners(ys, xs, given[kMasks] ? factors : nullptr, block.count, x[2], x[3],
                               {block.index + tap * 4 * kBlock, block.weights + tap * 4 * kBlock, kBlock});
   }
   // What the taps of a block read in the channels of an offset group. Positions behind the last one are zero.
   void gather(const LayerArgs& args, const Block& block, int64_t offset_group) const {
     const int64_t channels = x[1] / op.offset_groups, width = panel();
     for (int64_t c = offset_group * channels; c < (offset_group + 1) * channels; ++c) {
-      const auto* plane = static_cast<const std::byte*>(args.inputs[kX]) +
-                          dtype_bytes(types[kX], (block.item * x[1] + c) * x[2] * x[3]);
+      const auto* plane = static_cast<const std::byte*>(args.inputs[kImages]) +
+                          dtype_bytes(types[kImages], (block.item * x[1] + c) * x[2] * x[3]);
       for (int64_t t = 0; t < taps(); ++t)
         for (int64_t p = 0; p < kBlock / width; ++p) {
           float* to = block.columns + (p * x[1] * taps() + c * taps() + t) * width;
           const int64_t from = t * 4 * kBlock + p * width;
           const int64_t n = std::clamp<int64_t>(block.count - p * width, 0, width);
-          sample_table(isa).places(plane, stored_as(types[kX]),
+          sample_table(isa).places(plane, stored_as(types[kImages]),
                                    {4, kBlock, block.index + from, block.weights + from}, to, n);
           std::fill(to + n, to + width, 0.0f);
         }
@@ -131,17 +131,18 @@ class PreparedDeformConv final : public PreparedLayer {
   void multiply(const LayerArgs& args, const Block& block, int64_t group) const {
     const GemmTable& table = gemm_table(isa);
     const int64_t k = k_of_group(), m = filters(), width = panel(), stride = packed ? packed_stride(k) : k;
-    const float* a = (packed ? packed : static_cast<const float*>(args.inputs[kW])) + group * m * stride;
-    if (given[kBias])
+    const float* a =
+        (packed ? packed : static_cast<const float*>(args.inputs[kFilters])) + group * m * stride;
+    if (given[kFilterBias])
       for (int64_t r = 0; r < m; ++r) {
         float bias = 0;
-        load_floats(args, kBias, group * m + r, 1, &bias);
+        load_floats(args, kFilterBias, group * m + r, 1, &bias);
         std::fill_n(block.results + r * kBlock, kBlock, bias);
       }
     const int64_t used = (block.count + width - 1) / width;  // panels
-    for (int64_t first = 0; first < k || first == 0; first += kChunk) {
-      const int64_t count = std::min(kChunk, k - first);
-      const bool goes_on = first > 0 || given[kBias];
+    for (int64_t first = 0; first < k || first == 0; first += kDeformConvChunk) {
+      const int64_t count = std::min(kDeformConvChunk, k - first);
+      const bool goes_on = first > 0 || given[kFilterBias];
       for (int64_t r = 0; r < m; r += table.tile_rows)
         for (int64_t p = 0; p < used; ++p) {
           const float* b = block.columns + (p * x[1] * taps() + group * k + first) * width;
@@ -165,7 +166,7 @@ class DeformConvKernel final : public LayerKernel {
         operands_(query.layer().op_input_count()),
         isa_(machine.isa()),
         epilogue_(query, tactic, machine) {
-    const Value& w = query.graph.value(query.layer().inputs[kW]);
+    const Value& w = query.graph.value(query.layer().inputs[kFilters]);
     if (!w.is_constant()) return;
     const Extents& e = w.constant.extents();
     const int64_t k = e[1] * e[2] * e[3], stride = packed_stride(k);
@@ -183,9 +184,9 @@ class DeformConvKernel final : public LayerKernel {
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     auto p = std::make_unique<PreparedDeformConv>();
     p->op = op_;
-    p->x = context.inputs[kX];
+    p->x = context.inputs[kImages];
     p->y = context.outputs[0];
-    for (size_t i = 0; i < std::min<size_t>(kInputs, operands_); ++i) {
+    for (size_t i = 0; i < std::min<size_t>(kDeformConvInputs, operands_); ++i) {
       p->types[i] = tactic_.inputs[i].dtype;
       p->given[i] = p->types[i] != DType::Undefined;
     }
@@ -213,43 +214,43 @@ class DeformConvKernel final : public LayerKernel {
   std::span<const std::byte> packed_;
 };
 
-Support supports(const LayerQuery& query, DType type, const std::vector<TensorType>& inputs) {
+Support supports_deform_conv(const LayerQuery& query, DType type, const std::vector<TensorType>& inputs) {
   const Node& node = query.layer();
-  const Value& w = query.graph.value(node.inputs[kW]);
+  const Value& w = query.graph.value(node.inputs[kFilters]);
   if (!is_vector_float(type)) return Support::no("no vector kernel for " + std::string(dtype_name(type)));
-  for (const size_t i : {kOffset, kBias, kMask})
+  for (const size_t i : {kOffsets, kFilterBias, kMasks})
     if (i < node.op_input_count() && node.inputs[i] != kNoValue && !is_vector_float(inputs[i].dtype))
       return Support::no("an operand is " + std::string(dtype_name(inputs[i].dtype)));
-  if (query.graph.value(node.inputs[kX]).is_constant()) return Support::no("the image is a constant");
-  if (w.is_constant() ? w.constant.size() == 0 : inputs[kW].dtype != DType::Float32)
+  if (query.graph.value(node.inputs[kImages]).is_constant()) return Support::no("the image is a constant");
+  if (w.is_constant() ? w.constant.size() == 0 : inputs[kFilters].dtype != DType::Float32)
     return Support::no("weights of run time that are not float32, or none");
   return {};
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_deform_conv(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   if (!std::holds_alternative<DeformConv>(node.op)) return {};
   std::vector<Tactic> tactics;
   for (const DType type : layer_types(query)) {
     const TensorType linear{type, kLinear};
-    Tactic t =
-        typed_tactic(query, kRunner, "deform_conv_" + std::string(isa_suffix(machine)), linear, linear);
-    if (const Support s = supports(query, type, t.inputs); !s.ok) t.support = s;
-    if (query.graph.value(node.inputs[kW]).is_constant()) t.inputs[kW] = {};
+    Tactic t = typed_tactic(query, kDeformConvRunner, "deform_conv_" + std::string(isa_suffix(machine)),
+                            linear, linear);
+    if (const Support s = supports_deform_conv(query, type, t.inputs); !s.ok) t.support = s;
+    if (query.graph.value(node.inputs[kFilters]).is_constant()) t.inputs[kFilters] = {};
     tactics.push_back(std::move(t));
   }
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext& pack) {
+std::unique_ptr<LayerKernel> make_deform_conv(const LayerQuery& query, const Tactic& tactic,
+                                              const Machine& machine, const PackContext& pack) {
   return std::make_unique<DeformConvKernel>(query, tactic, machine, pack);
 }
 
 }  // namespace
 
 TacticFamily deform_conv_tactics() {
-  return {kRunner, list, make};
+  return {kDeformConvRunner, list_deform_conv, make_deform_conv};
 }
 
 }  // namespace lathe::cpu

@@ -7,7 +7,7 @@ namespace lathe::cpu {
 TacticFamily deform_conv_tactics();
 namespace {
 
-struct Problem {
+struct DeformConvProblem {
   Extents x = {1, 4, 9, 8}, w = {6, 4, 3, 3};
   int64_t offset_groups = 1, stride = 1, dilation = 1, pad = 1;
   bool bias = true, mask = true, constant = true;
@@ -15,7 +15,7 @@ struct Problem {
   double reach = 3;  // of offsets
 };
 
-LayerCase layer_of(const Problem& p) {
+LayerCase deform_conv_layer(const DeformConvProblem& p) {
   const DeformConv op{.kernel = {p.w[2], p.w[3]},
                       .strides = {p.stride, p.stride},
                       .dilations = {p.dilation, p.dilation},
@@ -42,28 +42,29 @@ TEST(DeformConvTactics, GroupsMasksAndWindows) {
     for (const int64_t per_group : {4, 2, 1})
       for (const bool constant : {true, false})
         for (const bool optional : {true, false}) {
-          const Problem p{.x = {2, 4, 9, 8},
-                          .w = {8, per_group, 3, 2},
-                          .offset_groups = offset_groups,
-                          .stride = 1 + offset_groups % 2,
-                          .dilation = optional ? 1 : 2,
-                          .bias = optional,
-                          .mask = !optional,
-                          .constant = constant};
-          EXPECT_GE(check_layer(deform_conv_tactics(), layer_of(p)), 1);
+          const DeformConvProblem p{.x = {2, 4, 9, 8},
+                                    .w = {8, per_group, 3, 2},
+                                    .offset_groups = offset_groups,
+                                    .stride = 1 + offset_groups % 2,
+                                    .dilation = optional ? 1 : 2,
+                                    .bias = optional,
+                                    .mask = !optional,
+                                    .constant = constant};
+          EXPECT_GE(check_layer(deform_conv_tactics(), deform_conv_layer(p)), 1);
         }
 }
 
 TEST(DeformConvTactics, TypesDeepSumsAndFarOffsets) {
   for (const DType type : {DType::Float32, DType::Float16, DType::BFloat16})
-    EXPECT_GE(check_layer(deform_conv_tactics(), layer_of({.type = type})), 1);
-  EXPECT_GE(check_layer(deform_conv_tactics(), layer_of({.x = {1, 70, 11, 10}, .w = {17, 70, 3, 3}})), 1);
-  EXPECT_GE(check_layer(deform_conv_tactics(), layer_of({.reach = 1e9})), 1);
-  EXPECT_GE(check_layer(deform_conv_tactics(), layer_of({.x = {0, 4, 9, 8}})), 1);
+    EXPECT_GE(check_layer(deform_conv_tactics(), deform_conv_layer({.type = type})), 1);
+  EXPECT_GE(
+      check_layer(deform_conv_tactics(), deform_conv_layer({.x = {1, 70, 11, 10}, .w = {17, 70, 3, 3}})), 1);
+  EXPECT_GE(check_layer(deform_conv_tactics(), deform_conv_layer({.reach = 1e9})), 1);
+  EXPECT_GE(check_layer(deform_conv_tactics(), deform_conv_layer({.x = {0, 4, 9, 8}})), 1);
 }
 
 TEST(DeformConvTactics, Epilogue) {
-  LayerCase layer = layer_of({.x = {2, 4, 9, 8}});
+  LayerCase layer = deform_conv_layer({.x = {2, 4, 9, 8}});
   layer.epilogue = PointwiseProgram::parse("Relu(0) Add(1,2)", 2);
   layer.operands = {{.extents = {2, 6, 9, 8}}};
   EXPECT_GE(check_layer(deform_conv_tactics(), layer), 1);
@@ -71,7 +72,7 @@ TEST(DeformConvTactics, Epilogue) {
 
 TEST(DeformConvTactics, RefusesWeightsOfRunTimeInHalves) {
   const std::vector<std::string> why =
-      refusals(deform_conv_tactics(), layer_of({.constant = false, .type = DType::Float16}));
+      refusals(deform_conv_tactics(), deform_conv_layer({.constant = false, .type = DType::Float16}));
   ASSERT_EQ(why.size(), 1u);
   EXPECT_NE(why[0].find("weights of run time that are not float32"), std::string::npos) << why[0];
 }

@@ -21,9 +21,9 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "GridSample";
-constexpr int64_t kStep = 128;   // places whose pixels are found together
-constexpr int64_t kMost = 2048;  // of a block: pixels and weights of four taps are 64 KB
+constexpr std::string_view kGridSampleRunner = "GridSample";
+constexpr int64_t kPlacesTogether = 128;  // places whose pixels are found together
+constexpr int64_t kMostPlaces = 2048;     // of a block: pixels and weights of four taps are 64 KB
 
 class PreparedGridSample final : public PreparedLayer {
  public:
@@ -34,7 +34,7 @@ class PreparedGridSample final : public PreparedLayer {
   Extents spatial;
   Isa isa = Isa::Avx2;
   int threads = 1;
-  int64_t block_places = kStep;
+  int64_t block_places = kPlacesTogether;
   std::shared_ptr<const PreparedEpilogue> epilogue;
 
   size_t scratch_bytes() const override { return static_cast<size_t>(member_bytes() * threads); }
@@ -88,11 +88,11 @@ class PreparedGridSample final : public PreparedLayer {
   }
 
   void find_corners(const LayerArgs& args, const Block& block) const {
-    for (int64_t first = 0; first < block.count; first += kStep)
-      find_some_corners(args, block, first, std::min(kStep, block.count - first));
+    for (int64_t first = 0; first < block.count; first += kPlacesTogether)
+      find_some_corners(args, block, first, std::min(kPlacesTogether, block.count - first));
   }
   void find_some_corners(const LayerArgs& args, const Block& block, int64_t first, int64_t n) const {
-    double grid[2 * kStep], ys[kStep], xs[kStep];
+    double grid[2 * kPlacesTogether], ys[kPlacesTogether], xs[kPlacesTogether];
     load_doubles(grid_type, static_cast<const std::byte*>(args.inputs[1]),
                  2 * (block.image * places + block.first + first), 2 * n, grid);
     const bool clamps = op.padding == GridPadding::Border;
@@ -188,7 +188,7 @@ class GridSampleKernel final : public LayerKernel {
       throw_input_error(name_ + " (GridSample): an image of " + to_string(x) + " has more than 2^31 pixels");
     // Some blocks for each thread.
     const int64_t blocks = 4 * context.threads / std::max<int64_t>(1, p->images) + 1;
-    p->block_places = std::clamp(round_up(p->places / blocks, kStep), kStep, kMost);
+    p->block_places = std::clamp(round_up(p->places / blocks, kPlacesTogether), kPlacesTogether, kMostPlaces);
     p->isa = isa_;
     p->threads = context.threads;
     p->epilogue = epilogue_.prepare(context);
@@ -203,13 +203,13 @@ class GridSampleKernel final : public LayerKernel {
   Epilogue epilogue_;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_grid_sample(const LayerQuery& query, const Machine& machine) {
   if (!std::holds_alternative<GridSample>(query.layer().op)) return {};
   const Value& x = query.graph.value(query.layer().inputs[0]);
   std::vector<Tactic> tactics;
   for (const DType type : layer_types(query))
     for (const Format& format : {kLinear, kChannelsLast}) {
-      Tactic t = typed_tactic(query, kRunner, "grid_sample_" + std::string(isa_suffix(machine)),
+      Tactic t = typed_tactic(query, kGridSampleRunner, "grid_sample_" + std::string(isa_suffix(machine)),
                               {type, format}, {type, format});
       if (!is_vector_float(type))
         t.support = Support::no("no vector kernel for " + std::string(dtype_name(type)));
@@ -222,15 +222,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_grid_sample(const LayerQuery& query, const Tactic& tactic,
+                                              const Machine& machine, const PackContext&) {
   return std::make_unique<GridSampleKernel>(query, tactic, machine);
 }
 
 }  // namespace
 
 TacticFamily grid_sample_tactics() {
-  return {kRunner, list, make};
+  return {kGridSampleRunner, list_grid_sample, make_grid_sample};
 }
 
 }  // namespace lathe::cpu

@@ -7,7 +7,7 @@ namespace lathe::cpu {
 TacticFamily grid_sample_tactics();
 namespace {
 
-constexpr DType kTypes[] = {DType::Float32, DType::Float16, DType::BFloat16};
+constexpr DType kGridTypes[] = {DType::Float32, DType::Float16, DType::BFloat16};
 constexpr ResizeMode kModes[] = {ResizeMode::Nearest, ResizeMode::Linear, ResizeMode::Cubic};
 constexpr GridPadding kPaddings[] = {GridPadding::Zeros, GridPadding::Border, GridPadding::Reflection};
 
@@ -30,7 +30,7 @@ TEST(GridSampleTactics, ModesPaddingsAndRanks) {
 }
 
 TEST(GridSampleTactics, TypesBlocksAndEpilogues) {
-  for (const DType type : kTypes)
+  for (const DType type : kGridTypes)
     for (const int64_t channels : {1, 3, 70}) {
       const LayerCase layer{.op = GridSample{},
                             .inputs = {{type, {1, channels, 12, 15}},

@@ -17,7 +17,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "MaxRoiPool";
+constexpr std::string_view kMaxRoiPoolRunner = "MaxRoiPool";
 
 class PreparedMaxRoiPool final : public PreparedLayer {
  public:
@@ -113,12 +113,12 @@ class MaxRoiPoolKernel final : public LayerKernel {
   Tactic tactic_;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
+std::vector<Tactic> list_max_roi_pool(const LayerQuery& query, const Machine&) {
   const Node& node = query.layer();
   if (!std::holds_alternative<MaxRoiPool>(node.op)) return {};
   std::vector<Tactic> tactics;
   for (const DType type : layer_types(query)) {
-    Tactic t = linear_tactic(query, kRunner, "max_roi_pool");
+    Tactic t = linear_tactic(query, kMaxRoiPoolRunner, "max_roi_pool");
     t.inputs[0].dtype = t.outputs[0].dtype = type;
     if (!node.epilogue.empty())
       t.support = Support::no("a selection applies no epilogue");
@@ -131,15 +131,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine&,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_max_roi_pool(const LayerQuery& query, const Tactic& tactic, const Machine&,
+                                               const PackContext&) {
   return std::make_unique<MaxRoiPoolKernel>(query, tactic);
 }
 
 }  // namespace
 
 TacticFamily max_roi_pool_tactics() {
-  return {kRunner, list, make};
+  return {kMaxRoiPoolRunner, list_max_roi_pool, make_max_roi_pool};
 }
 
 }  // namespace lathe::cpu

@@ -23,12 +23,12 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "RoiAlign";
-constexpr int64_t kTogether = 16;  // channels of a linear image
-constexpr size_t kTaps = 256;      // of one sum
+constexpr std::string_view kRoiAlignRunner = "RoiAlign";
+constexpr int64_t kRoiChannels = 16;  // channels of a linear image
+constexpr size_t kTaps = 256;         // of one sum
 
 // The pixels that a bin reads along one dim, each once, with their weights.
-struct Line {
+struct RoiLine {
   std::vector<int32_t> pixels;
   std::vector<double> weights;
   std::vector<size_t> ends;  // of each bin's
@@ -37,7 +37,7 @@ struct Line {
   size_t begin(size_t bin) const { return bin == 0 ? 0 : ends[bin - 1]; }
 };
 
-void add_pixel(Line& line, size_t first, int64_t pixel, double weight) {
+void add_pixel(RoiLine& line, size_t first, int64_t pixel, double weight) {
   // Points go forwards or backwards: a pixel comes again among the last two or never.
   for (size_t i = line.pixels.size(); i > first && i + 3 > line.pixels.size(); --i) {
     if (line.pixels[i - 1] != pixel) continue;
@@ -65,10 +65,10 @@ bool read_corners(const LayerArgs& args, DType type, int64_t number, double* cor
 }
 
 // What a member keeps of the box that it is at.
-struct Box {
+struct RoiBox {
   int64_t number = -1;  // none yet
   bool has_place = false;
-  Line rows, columns;
+  RoiLine rows, columns;
   std::vector<int64_t> offsets;
   std::vector<float> weights;
   RoiPoints points;
@@ -97,7 +97,7 @@ class PreparedRoiAlign final : public PreparedLayer {
   }
   void run(const LayerArgs& args, const Worker& worker) const override {
     float* own = reinterpret_cast<float*>(args.scratch) + worker.index * member_floats();
-    Box box;
+    RoiBox box;
     const Worker::Range part = worker.slice(rois * groups());
     for (int64_t i = part.begin; i < part.end; ++i) {
       if (box.number != i / groups()) find_box(args, i / groups(), box);
@@ -109,21 +109,21 @@ class PreparedRoiAlign final : public PreparedLayer {
   int64_t bins() const { return op.output_height * op.output_width; }
   PixelLayout layout() const { return pixel_layout(in.format, channels); }
   // Channels that are computed together: 16 of a linear image, else a plane's.
-  int64_t together() const { return in.format.is_linear() ? kTogether : layout().inner; }
+  int64_t together() const { return in.format.is_linear() ? kRoiChannels : layout().inner; }
   int64_t groups() const { return (channels + together() - 1) / together(); }
   int64_t tile_floats() const { return round_up(bins() * together(), 16); }
   int64_t patch_floats() const {
     if (!in.format.is_linear()) return 0;
     const int64_t rows = op.sampling_ratio > 0 ? op.output_height * 2 * op.sampling_ratio : height;
-    return std::min(rows, height) * width * kTogether;
+    return std::min(rows, height) * width * kRoiChannels;
   }
   int64_t wide_floats() const {
-    return in.format.is_linear() && in.dtype != DType::Float32 ? round_up(kTogether * width, 16) : 0;
+    return in.format.is_linear() && in.dtype != DType::Float32 ? round_up(kRoiChannels * width, 16) : 0;
   }
   // The result of a group, with channels last and as it is stored; a patch, and its row in FP32.
   int64_t member_floats() const { return 2 * tile_floats() + patch_floats() + wide_floats(); }
 
-  void find_box(const LayerArgs& args, int64_t number, Box& box) const {
+  void find_box(const LayerArgs& args, int64_t number, RoiBox& box) const {
     box.number = number;
     image_of(args, number, images, name);
     double corners[4];
@@ -134,7 +134,7 @@ class PreparedRoiAlign final : public PreparedLayer {
     if (in.format.is_linear()) find_patch(box);
   }
   void find_line(double low, double high, int64_t count, int64_t extent, RoiPoints& points,
-                 Line& line) const {
+                 RoiLine& line) const {
     line.pixels.clear();
     line.weights.clear();
     line.ends.clear();
@@ -150,7 +150,7 @@ class PreparedRoiAlign final : public PreparedLayer {
     }
   }
   // Columns are taken from the first to the last one: they are copied by vectors.
-  void find_patch(Box& box) const {
+  void find_patch(RoiBox& box) const {
     box.row_at.assign(static_cast<size_t>(height), -1);
     box.patch_rows.clear();
     for (const int32_t row : box.rows.pixels) {
@@ -166,7 +166,7 @@ class PreparedRoiAlign final : public PreparedLayer {
     box.patch_columns = *most - *least + 1;
   }
 
-  void run_group(const LayerArgs& args, Box& box, int64_t group, float* own) const {
+  void run_group(const LayerArgs& args, RoiBox& box, int64_t group, float* own) const {
     float *tile = own, *turned = own + tile_floats();
     const int64_t n = together(), used = std::min(n, channels - group * n);
     if (!box.has_place) {  // padding channels stay zero
@@ -185,7 +185,7 @@ class PreparedRoiAlign final : public PreparedLayer {
       epilogue->apply(args, tile, bins() * n, place, 1, bins() * n, bins() * n);
     }
   }
-  void sum_bins(const LayerArgs& args, Box& box, int64_t group, float* tile, float* patch) const {
+  void sum_bins(const LayerArgs& args, RoiBox& box, int64_t group, float* tile, float* patch) const {
     const bool linear = in.format.is_linear();
     const int64_t n = together(), image = static_cast<const int64_t*>(args.inputs[2])[box.number];
     const auto* x = static_cast<const std::byte*>(args.inputs[0]);
@@ -224,7 +224,7 @@ class PreparedRoiAlign final : public PreparedLayer {
     }
   }
   // The box's pixels of `count` planes from `plane` on, as [row][column][16].
-  void copy_patch(const std::byte* x, const Box& box, int64_t plane, int64_t count, float* patch) const {
+  void copy_patch(const std::byte* x, const RoiBox& box, int64_t plane, int64_t count, float* patch) const {
     const int64_t pixels = height * width, columns = box.patch_columns;
     float* wide = patch + patch_floats();
     for (const int32_t row : box.patch_rows) {
@@ -240,8 +240,8 @@ class PreparedRoiAlign final : public PreparedLayer {
         from = wide;
         stride = columns;
       }
-      transpose_4byte_avx2(from, stride, patch, kTogether, count, columns);
-      patch += columns * kTogether;
+      transpose_4byte_avx2(from, stride, patch, kRoiChannels, count, columns);
+      patch += columns * kRoiChannels;
     }
   }
 };
@@ -362,7 +362,7 @@ class RoiAlignKernel final : public LayerKernel {
   Epilogue epilogue_;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_roi_align(const LayerQuery& query, const Machine& machine) {
   const auto* op = std::get_if<RoiAlign>(&query.layer().op);
   if (!op) return {};
   const Format blocked{Format::Kind::ChannelBlocked, vector_block(machine)};
@@ -377,7 +377,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   std::vector<Tactic> tactics;
   for (const DType type : layer_types(query))
     for (const auto& [in, out] : formats) {
-      Tactic t = typed_tactic(query, kRunner, name, {type, in}, {type, out});
+      Tactic t = typed_tactic(query, kRoiAlignRunner, name, {type, in}, {type, out});
       if (!is_vector_float(type))
         t.support = Support::no("no vector kernel for " + std::string(dtype_name(type)));
       else if (query.graph.value(query.layer().inputs[0]).is_constant())
@@ -389,15 +389,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_roi_align(const LayerQuery& query, const Tactic& tactic,
+                                            const Machine& machine, const PackContext&) {
   return std::make_unique<RoiAlignKernel>(query, tactic, machine);
 }
 
 }  // namespace
 
 TacticFamily roi_align_tactics() {
-  return {kRunner, list, make};
+  return {kRoiAlignRunner, list_roi_align, make_roi_align};
 }
 
 }  // namespace lathe::cpu

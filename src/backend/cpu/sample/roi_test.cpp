@@ -13,7 +13,7 @@ TacticFamily roi_align_tactics();
 TacticFamily max_roi_pool_tactics();
 namespace {
 
-constexpr DType kTypes[] = {DType::Float32, DType::Float16, DType::BFloat16};
+constexpr DType kRoiTypes[] = {DType::Float32, DType::Float16, DType::BFloat16};
 
 // Corners in any order, and some of them outside of the image.
 CheckedInput boxes(int64_t count, double low, double high) {
@@ -41,7 +41,7 @@ TEST(RoiAlignTactics, ModesAndPoints) {
 }
 
 TEST(RoiAlignTactics, TypesAndChannels) {
-  for (const DType type : kTypes)
+  for (const DType type : kRoiTypes)
     for (const int64_t channels : {1, 16, 33, 130}) {
       const RoiAlign op{.output_height = 7, .output_width = 7, .sampling_ratio = 2};
       EXPECT_GE(check_layer(roi_align_tactics(),

@@ -17,28 +17,28 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "DetectionNms";
+constexpr std::string_view kDetectionNmsRunner = "DetectionNms";
 constexpr int64_t kPieceScores = 1 << 14;
-constexpr int64_t kTogether = 256;  // scores that are compared by vectors first
+constexpr int64_t kScoresTogether = 256;  // scores that are compared by vectors first
 
-struct Candidate {
+struct DetectionCandidate {
   double score;
   int64_t box;
   int64_t label;
 };
 
 // Better ones first; of equal scores the lower box, then the lower class.
-bool is_better(const Candidate& a, const Candidate& b) {
+bool is_better(const DetectionCandidate& a, const DetectionCandidate& b) {
   return a.score != b.score ? a.score > b.score : a.box != b.box ? a.box < b.box : a.label < b.label;
 }
 
-struct Box {
+struct DetectionBox {
   double x1, y1, x2, y2;
 
   double area(double pixel) const { return (x2 - x1 + pixel) * (y2 - y1 + pixel); }
 };
 
-double overlap(const Box& a, const Box& b, double pixel) {  // intersection over union
+double overlap(const DetectionBox& a, const DetectionBox& b, double pixel) {  // intersection over union
   const double width = std::min(a.x2, b.x2) - std::max(a.x1, b.x1) + pixel;
   const double height = std::min(a.y2, b.y2) - std::max(a.y1, b.y1) + pixel;
   if (!(width > 0) || !(height > 0)) return 0;
@@ -79,16 +79,16 @@ class PreparedDetections final : public PreparedLayer {
   }
 
  private:
-  using List = std::vector<Candidate>;
+  using List = std::vector<DetectionCandidate>;
   struct Item {
     List kept;
-    std::vector<Box> boxes;      // of those
-    std::vector<int64_t> taken;  // of each class: candidates
-    std::vector<size_t> fronts;  // pieces that have some left, as a heap
+    std::vector<DetectionBox> boxes;  // of those
+    std::vector<int64_t> taken;       // of each class: candidates
+    std::vector<size_t> fronts;       // pieces that have some left, as a heap
   };
-  static bool is_worse(const Candidate& a, const Candidate& b) { return is_better(b, a); }
+  static bool is_worse(const DetectionCandidate& a, const DetectionCandidate& b) { return is_better(b, a); }
 
-  Box box_at(const LayerArgs& args, int64_t item, const Candidate& c) const {
+  DetectionBox box_at(const LayerArgs& args, int64_t item, const DetectionCandidate& c) const {
     const int64_t which = (item * count_ + c.box) * boxes_per_anchor_ + (boxes_per_anchor_ > 1 ? c.label : 0);
     double b[4];
     load_doubles(type_, static_cast<const std::byte*>(args.inputs[0]), which * 4, 4, b);
@@ -100,8 +100,8 @@ class PreparedDetections final : public PreparedLayer {
     const int64_t item = piece / pieces_ * count_ * classes_, first = piece % pieces_ * kPieceScores;
     const int64_t end = std::min(first + kPieceScores, count_ * classes_);
     const auto* scores = static_cast<const std::byte*>(args.inputs[1]);
-    for (int64_t i = first; i < end; i += kTogether) {
-      const int64_t n = std::min(kTogether, end - i);
+    for (int64_t i = first; i < end; i += kScoresTogether) {
+      const int64_t n = std::min(kScoresTogether, end - i);
       if (is_vector_float(type_) &&
           reduce_table(isa_).row(scores + dtype_bytes(type_, item + i), stored_as(type_), n, Fold::Max) <=
               op_.score_threshold)
@@ -133,7 +133,7 @@ class PreparedDetections final : public PreparedLayer {
     while (!item.fronts.empty() && static_cast<int64_t>(item.kept.size()) < op_.keep) {
       std::pop_heap(item.fronts.begin(), item.fronts.end(), is_worse_piece);
       List& piece = pieces[item.fronts.back()];
-      const Candidate best = piece.front();
+      const DetectionCandidate best = piece.front();
       std::pop_heap(piece.begin(), piece.end(), is_worse);
       piece.pop_back();
       if (piece.empty())
@@ -141,13 +141,13 @@ class PreparedDetections final : public PreparedLayer {
       else
         std::push_heap(item.fronts.begin(), item.fronts.end(), is_worse_piece);
       if (op_.top_k >= 0 && ++item.taken[static_cast<size_t>(best.label)] > op_.top_k) continue;
-      const Box box = box_at(args, number, best);
+      const DetectionBox box = box_at(args, number, best);
       if (is_hidden(item, best, box)) continue;
       item.kept.push_back(best);
       item.boxes.push_back(box);
     }
   }
-  bool is_hidden(const Item& item, const Candidate& candidate, const Box& box) const {
+  bool is_hidden(const Item& item, const DetectionCandidate& candidate, const DetectionBox& box) const {
     for (size_t i = 0; i < item.kept.size(); ++i)
       if ((op_.any_class || item.kept[i].label == candidate.label) &&
           overlap(item.boxes[i], box, op_.pixels ? 1 : 0) > static_cast<double>(op_.iou_threshold))
@@ -164,8 +164,9 @@ class PreparedDetections final : public PreparedLayer {
     for (int64_t i = 0; i < op_.keep; ++i) {
       const int64_t at = item * op_.keep + i;
       const bool is_found = i < count;
-      const Candidate c = is_found ? found[static_cast<size_t>(i)] : Candidate{0, 0, op_.pad_class};
-      const Box box = is_found ? box_at(args, item, c) : Box{0, 0, 0, 0};
+      const DetectionCandidate c =
+          is_found ? found[static_cast<size_t>(i)] : DetectionCandidate{0, 0, op_.pad_class};
+      const DetectionBox box = is_found ? box_at(args, item, c) : DetectionBox{0, 0, 0, 0};
       double corners[] = {box.x1, box.y1, box.x2, box.y2};
       for (double& corner : corners)
         if (op_.clip) corner = std::clamp(corner, 0.0, 1.0);
@@ -209,9 +210,9 @@ class DetectionKernel final : public LayerKernel {
   Isa isa_;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_detection_nms(const LayerQuery& query, const Machine& machine) {
   if (!std::holds_alternative<DetectionNms>(query.layer().op)) return {};
-  Tactic t = linear_tactic(query, kRunner, "detections_" + std::string(isa_suffix(machine)));
+  Tactic t = linear_tactic(query, kDetectionNmsRunner, "detections_" + std::string(isa_suffix(machine)));
   if (!query.layer().epilogue.empty())
     t.support = Support::no("a selection applies no epilogue");
   else if (t.inputs[0].dtype != t.inputs[1].dtype)
@@ -219,15 +220,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
   return {t};
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_detection_nms(const LayerQuery& query, const Tactic& tactic,
+                                                const Machine& machine, const PackContext&) {
   return std::make_unique<DetectionKernel>(query, tactic, machine);
 }
 
 }  // namespace
 
 TacticFamily detection_nms_tactics() {
-  return {kRunner, list, make};
+  return {kDetectionNmsRunner, list_detection_nms, make_detection_nms};
 }
 
 }  // namespace lathe::cpu

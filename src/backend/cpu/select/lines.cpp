@@ -13,8 +13,8 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "Lines";
-constexpr int64_t kTogether = 64;
+constexpr std::string_view kLinesRunner = "Lines";
+constexpr int64_t kLinesTogether = 64;
 
 enum class Does : uint8_t { Max, Min, Sum, Product };
 
@@ -26,7 +26,7 @@ class PreparedLines final : public PreparedLayer {
   DType type = DType::Float32;
   int64_t outer = 1, count = 0, inner = 1;
 
-  int64_t pieces() const { return (inner + kTogether - 1) / kTogether; }
+  int64_t pieces() const { return (inner + kLinesTogether - 1) / kLinesTogether; }
   int members(int available) const override {
     return members_for(0.8 * static_cast<double>(outer * count * inner), available);
   }
@@ -34,7 +34,7 @@ class PreparedLines final : public PreparedLayer {
     with_codec(type, [&]<class Codec>() {
       const Worker::Range part = worker.slice(outer * pieces());
       for (int64_t i = part.begin; i < part.end; ++i) {
-        const int64_t from = i % pieces() * kTogether, n = std::min(kTogether, inner - from);
+        const int64_t from = i % pieces() * kLinesTogether, n = std::min(kLinesTogether, inner - from);
         if (does == Does::Max || does == Does::Min)
           choose<Codec>(args, i / pieces(), from, n);
         else
@@ -48,8 +48,8 @@ class PreparedLines final : public PreparedLayer {
   void choose(const LayerArgs& args, int64_t o, int64_t from, int64_t n) const {
     using Wide = typename Codec::Wide;
     const auto* x = static_cast<const std::byte*>(args.inputs[0]);
-    std::array<Wide, kTogether> best;
-    std::array<int64_t, kTogether> index{};
+    std::array<Wide, kLinesTogether> best;
+    std::array<int64_t, kLinesTogether> index{};
     const int64_t first = o * count * inner + from;
     for (int64_t j = 0; j < n; ++j) best[static_cast<size_t>(j)] = Codec::get(x, first + j);
     for (int64_t i = 1; i < count; ++i)
@@ -75,7 +75,7 @@ class PreparedLines final : public PreparedLayer {
     using Number = std::conditional_t<Codec::kFloat, Wide, uint64_t>;  // integers wrap around
     const auto* x = static_cast<const std::byte*>(args.inputs[0]);
     auto* y = static_cast<std::byte*>(args.outputs[0]);
-    std::array<Number, kTogether> totals;
+    std::array<Number, kLinesTogether> totals;
     totals.fill(does == Does::Product ? 1 : 0);
     for (int64_t i = 0; i < count; ++i) {
       const int64_t row = (o * count + (reverse ? count - 1 - i : i)) * inner + from;
@@ -126,12 +126,15 @@ class LinesKernel final : public LayerKernel {
   int64_t axis_ = 0;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
+std::vector<Tactic> list_lines(const LayerQuery& query, const Machine&) {
   const Node& node = query.layer();
   const bool chooses = std::holds_alternative<ArgReduce>(node.op);
   const bool sums = std::holds_alternative<CumSum>(node.op);
   if (!chooses && !sums && !std::holds_alternative<CumProd>(node.op)) return {};
-  Tactic t = linear_tactic(query, kRunner, chooses ? "arg_lines" : sums ? "cumsum_lines" : "cumprod_lines");
+  Tactic t = linear_tactic(query, kLinesRunner,
+                           chooses ? "arg_lines"
+                           : sums  ? "cumsum_lines"
+                                   : "cumprod_lines");
   if (!node.epilogue.empty())
     t.support = Support::no("lines apply no epilogue");
   else if (dtype_info(t.inputs[0].dtype).bits < 8)
@@ -142,15 +145,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
   return {t};
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine&,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_lines(const LayerQuery& query, const Tactic& tactic, const Machine&,
+                                        const PackContext&) {
   return std::make_unique<LinesKernel>(query, tactic);
 }
 
 }  // namespace
 
 TacticFamily lines_tactics() {
-  return {kRunner, list, make};
+  return {kLinesRunner, list_lines, make_lines};
 }
 
 }  // namespace lathe::cpu

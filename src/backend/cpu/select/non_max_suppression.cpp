@@ -17,13 +17,13 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "NonMaxSuppression";
-enum Input : size_t { kBoxes, kScores, kMost, kOverlap, kScore, kInputs };
+constexpr std::string_view kNonMaxSuppressionRunner = "NonMaxSuppression";
+enum NmsInput : size_t { kBoxes, kScores, kMostBoxes, kOverlap, kScore, kNmsInputs };
 
-struct Box {
+struct NmsBox {
   float top = 0, left = 0, bottom = 0, right = 0, area = 0;
 
-  bool overlaps(const Box& other, float limit) const {  // intersection over union
+  bool overlaps(const NmsBox& other, float limit) const {  // intersection over union
     const float height = std::min(bottom, other.bottom) - std::max(top, other.top);
     const float width = std::min(right, other.right) - std::max(left, other.left);
     if (!(height > 0) || !(width > 0)) return false;
@@ -32,10 +32,10 @@ struct Box {
   }
 };
 
-struct Candidate {
+struct NmsCandidate {
   float score;
   int32_t index;
-  bool operator<(const Candidate& other) const {  // comes first
+  bool operator<(const NmsCandidate& other) const {  // comes first
     return score != other.score ? score > other.score : index < other.index;
   }
 };
@@ -51,8 +51,8 @@ class PreparedNms final : public PreparedLayer {
   std::string name;
   const NewSymbols* symbols = nullptr;
   bool center_point = false;
-  std::array<DType, kInputs> types{};
-  std::array<bool, kInputs> given{};
+  std::array<DType, kNmsInputs> types{};
+  std::array<bool, kNmsInputs> given{};
   int64_t batches = 0, classes = 0, count = 0, per_class = 0;
   int threads = 1;
 
@@ -60,7 +60,8 @@ class PreparedNms final : public PreparedLayer {
   // How many each task selected, and which; per member the candidates and the boxes selected.
   int64_t member_bytes() const {
     return round_up(
-        count * static_cast<int64_t>(sizeof(Candidate)) + per_class * static_cast<int64_t>(sizeof(Box)), 64);
+        count * static_cast<int64_t>(sizeof(NmsCandidate)) + per_class * static_cast<int64_t>(sizeof(NmsBox)),
+        64);
   }
   int64_t shared_bytes() const { return round_up(8 * tasks() * (1 + per_class), 64); }
   size_t scratch_bytes() const override {
@@ -96,7 +97,7 @@ class PreparedNms final : public PreparedLayer {
   }
 
  private:
-  double scalar(const LayerArgs& args, Input input) const {
+  double scalar(const LayerArgs& args, NmsInput input) const {
     double value = 0;
     if (given[input])
       load_doubles(types[input], static_cast<const std::byte*>(args.inputs[input]), 0, 1, &value);
@@ -104,7 +105,8 @@ class PreparedNms final : public PreparedLayer {
   }
   Limits read_limits(const LayerArgs& args) const {
     Limits limits;
-    limits.most = static_cast<int64_t>(std::clamp(scalar(args, kMost), 0.0, static_cast<double>(per_class)));
+    limits.most =
+        static_cast<int64_t>(std::clamp(scalar(args, kMostBoxes), 0.0, static_cast<double>(per_class)));
     limits.overlap = static_cast<float>(scalar(args, kOverlap));
     limits.score = static_cast<float>(scalar(args, kScore));
     limits.has_score = given[kScore];
@@ -113,12 +115,12 @@ class PreparedNms final : public PreparedLayer {
                         " is not between 0 and 1");
     return limits;
   }
-  Box box_at(const LayerArgs& args, int64_t index) const {
+  NmsBox box_at(const LayerArgs& args, int64_t index) const {
     std::array<double, 4> d{};
     load_doubles(types[kBoxes], static_cast<const std::byte*>(args.inputs[kBoxes]), index * 4, 4, d.data());
     const auto a = static_cast<float>(d[0]), b = static_cast<float>(d[1]), c = static_cast<float>(d[2]),
                e = static_cast<float>(d[3]);
-    Box box;
+    NmsBox box;
     if (center_point)  // x, y, width, height
       box = {b - e / 2, a - c / 2, b + e / 2, a + c / 2, 0};
     else  // corners, in any order
@@ -126,7 +128,7 @@ class PreparedNms final : public PreparedLayer {
     box.area = (box.bottom - box.top) * (box.right - box.left);
     return box;
   }
-  int64_t candidates(const LayerArgs& args, int64_t task, const Limits& limits, Candidate* to) const {
+  int64_t candidates(const LayerArgs& args, int64_t task, const Limits& limits, NmsCandidate* to) const {
     const auto* scores = static_cast<const std::byte*>(args.inputs[kScores]);
     return with_codec(types[kScores], [&]<class Codec>() {
       int64_t n = 0;
@@ -141,15 +143,15 @@ class PreparedNms final : public PreparedLayer {
   }
   int64_t select(const LayerArgs& args, int64_t task, const Limits& limits, std::byte* memory,
                  int64_t* selected) const {
-    auto* order = reinterpret_cast<Candidate*>(memory);
-    auto* boxes = reinterpret_cast<Box*>(memory + count * static_cast<int64_t>(sizeof(Candidate)));
+    auto* order = reinterpret_cast<NmsCandidate*>(memory);
+    auto* boxes = reinterpret_cast<NmsBox*>(memory + count * static_cast<int64_t>(sizeof(NmsCandidate)));
     const int64_t n = candidates(args, task, limits, order);
     std::sort(order, order + n);
     int64_t found = 0;
     for (int64_t i = 0; i < n && found < limits.most; ++i) {
-      const Box box = box_at(args, task / classes * count + order[i].index);
+      const NmsBox box = box_at(args, task / classes * count + order[i].index);
       const bool hidden =
-          std::any_of(boxes, boxes + found, [&](const Box& b) { return box.overlaps(b, limits.overlap); });
+          std::any_of(boxes, boxes + found, [&](const NmsBox& b) { return box.overlaps(b, limits.overlap); });
       if (hidden) continue;
       boxes[found] = box;
       selected[found++] = order[i].index;
@@ -168,9 +170,9 @@ class NmsKernel final : public LayerKernel {
         tactic_(tactic),
         symbols_(query) {
     const Node& node = query.layer();
-    if (node.inputs.size() <= kMost || node.inputs[kMost] == kNoValue) {
+    if (node.inputs.size() <= kMostBoxes || node.inputs[kMostBoxes] == kNoValue) {
       most_ = 0;  // without a limit nothing is selected
-    } else if (const Value& most = query.graph.value(node.inputs[kMost]); most.is_constant()) {
+    } else if (const Value& most = query.graph.value(node.inputs[kMostBoxes]); most.is_constant()) {
       most_ = most.constant.size() == 0 ? 0 : std::max<int64_t>(0, most.constant.to_int64s()[0]);
     }
   }
@@ -180,7 +182,7 @@ class NmsKernel final : public LayerKernel {
     p->name = name_;
     p->symbols = &symbols_;
     p->center_point = center_point_;
-    for (size_t i = 0; i < std::min<size_t>(kInputs, tactic_.inputs.size()); ++i) {
+    for (size_t i = 0; i < std::min<size_t>(kNmsInputs, tactic_.inputs.size()); ++i) {
       p->types[i] = tactic_.inputs[i].dtype;
       p->given[i] = p->types[i] != DType::Undefined && element_count(context.inputs[i]) > 0;
     }
@@ -203,22 +205,22 @@ class NmsKernel final : public LayerKernel {
   int64_t most_ = INT64_MAX;  // of a class, as far as it is known
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
+std::vector<Tactic> list_non_max_suppression(const LayerQuery& query, const Machine&) {
   if (!std::holds_alternative<NonMaxSuppression>(query.layer().op)) return {};
-  Tactic t = linear_tactic(query, kRunner, "nms_classes");
+  Tactic t = linear_tactic(query, kNonMaxSuppressionRunner, "nms_classes");
   if (!query.layer().epilogue.empty()) t.support = Support::no("a selection applies no epilogue");
   return {t};
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine&,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_non_max_suppression(const LayerQuery& query, const Tactic& tactic,
+                                                      const Machine&, const PackContext&) {
   return std::make_unique<NmsKernel>(query, tactic);
 }
 
 }  // namespace
 
 TacticFamily non_max_suppression_tactics() {
-  return {kRunner, list, make};
+  return {kNonMaxSuppressionRunner, list_non_max_suppression, make_non_max_suppression};
 }
 
 }  // namespace lathe::cpu

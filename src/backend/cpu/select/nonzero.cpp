@@ -13,7 +13,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "NonZero";
+constexpr std::string_view kNonzeroRunner = "NonZero";
 
 class PreparedNonZero final : public PreparedLayer {
  public:
@@ -101,10 +101,10 @@ class NonZeroKernel final : public LayerKernel {
   NewSymbols symbols_;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
+std::vector<Tactic> list_nonzero(const LayerQuery& query, const Machine&) {
   const Node& node = query.layer();
   if (!std::holds_alternative<NonZero>(node.op)) return {};
-  Tactic t = linear_tactic(query, kRunner, "nonzero_rows");
+  Tactic t = linear_tactic(query, kNonzeroRunner, "nonzero_rows");
   if (!node.epilogue.empty())
     t.support = Support::no("a selection applies no epilogue");
   else if (dtype_info(t.inputs[0].dtype).bits < 8)
@@ -112,15 +112,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
   return {t};
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine&,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_nonzero(const LayerQuery& query, const Tactic& tactic, const Machine&,
+                                          const PackContext&) {
   return std::make_unique<NonZeroKernel>(query, tactic);
 }
 
 }  // namespace
 
 TacticFamily nonzero_tactics() {
-  return {kRunner, list, make};
+  return {kNonzeroRunner, list_nonzero, make_nonzero};
 }
 
 }  // namespace lathe::cpu

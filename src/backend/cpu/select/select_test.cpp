@@ -12,7 +12,7 @@ TacticFamily non_max_suppression_tactics();
 TacticFamily tree_tactics();
 namespace {
 
-constexpr DType kTypes[] = {DType::Float32, DType::Float16, DType::Float64, DType::Int64, DType::UInt8};
+constexpr DType kSelectTypes[] = {DType::Float32, DType::Float16, DType::Float64, DType::Int64, DType::UInt8};
 
 // Numbers repeat, so that ties are met.
 CheckedInput numbers(DType type, Extents extents) {
@@ -46,7 +46,7 @@ TEST(TreeTactics, ComparisonsAndTypes) {
 }
 
 TEST(TopKTactics, TypesAxesAndOrders) {
-  for (const DType type : kTypes)
+  for (const DType type : kSelectTypes)
     for (const int64_t axis : {0, 1, -1})
       for (const bool largest : {false, true}) {
         SCOPED_TRACE(dtype_name(type));
@@ -67,7 +67,7 @@ TEST(TopKTactics, LongLines) {
 }
 
 TEST(LinesTactics, LargestAndSmallest) {
-  for (const DType type : kTypes)
+  for (const DType type : kSelectTypes)
     for (const int64_t axis : {0, 1, -1})
       for (const bool last : {false, true})
         for (const bool max : {false, true}) {
@@ -77,7 +77,7 @@ TEST(LinesTactics, LargestAndSmallest) {
 }
 
 TEST(LinesTactics, RunningSumsAndProducts) {
-  for (const DType type : kTypes)
+  for (const DType type : kSelectTypes)
     for (const double axis : {0.0, 1.0, 2.0})
       for (const bool exclusive : {false, true})
         for (const bool reverse : {false, true}) {

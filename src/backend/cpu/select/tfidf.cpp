@@ -14,7 +14,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "TfIdf";
+constexpr std::string_view kTfidfRunner = "TfIdf";
 
 // Counts the n-grams of `longest` items at most, and of two at least if `skips`, that begin at `row` and go
 // on `distance` items further.
@@ -100,9 +100,9 @@ class TfIdfKernel final : public LayerKernel {
   bool is_narrow_;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
+std::vector<Tactic> list_tfidf(const LayerQuery& query, const Machine&) {
   if (!std::holds_alternative<TfIdfVectorizer>(query.layer().op)) return {};
-  Tactic t = linear_tactic(query, kRunner, "tfidf_tree");
+  Tactic t = linear_tactic(query, kTfidfRunner, "tfidf_tree");
   if (!query.layer().epilogue.empty())
     t.support = Support::no("counts take no epilogue");
   else if (std::get<TfIdfVectorizer>(query.layer().op).pool.size() > (size_t{1} << 30))
@@ -110,15 +110,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
   return {t};
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine&,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_tfidf(const LayerQuery& query, const Tactic& tactic, const Machine&,
+                                        const PackContext&) {
   return std::make_unique<TfIdfKernel>(query, tactic);
 }
 
 }  // namespace
 
 TacticFamily tfidf_tactics() {
-  return {kRunner, list, make};
+  return {kTfidfRunner, list_tfidf, make_tfidf};
 }
 
 }  // namespace lathe::cpu

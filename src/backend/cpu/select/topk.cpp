@@ -16,12 +16,12 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "TopK";
+constexpr std::string_view kTopkRunner = "TopK";
 
-struct Candidate {
+struct TopKCandidate {
   uint64_t key;
   int64_t index;
-  bool operator<(const Candidate& other) const {  // better
+  bool operator<(const TopKCandidate& other) const {  // better
     return key != other.key ? key > other.key : index < other.index;
   }
 };
@@ -38,14 +38,16 @@ class PreparedTopK final : public PreparedLayer {
   int threads = 1;
 
   int64_t room() const { return 2 * most + 64; }
-  size_t scratch_bytes() const override { return static_cast<size_t>(room() * threads) * sizeof(Candidate); }
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(room() * threads) * sizeof(TopKCandidate);
+  }
   int members(int available) const override {
     return members_for(1.5 * static_cast<double>(outer * count * inner), std::min(available, threads));
   }
   void run(const LayerArgs& args, const Worker& worker) const override {
     const int64_t k = wanted(args);
     if (k == 0) return;
-    auto* candidates = reinterpret_cast<Candidate*>(args.scratch) + worker.index * room();
+    auto* candidates = reinterpret_cast<TopKCandidate*>(args.scratch) + worker.index * room();
     with_codec(type, [&]<class Codec>() {
       const Worker::Range part = worker.slice(outer * inner);
       for (int64_t line = part.begin; line < part.end; ++line) {
@@ -71,7 +73,7 @@ class PreparedTopK final : public PreparedLayer {
     return k;
   }
   template <class Codec>
-  void select(const std::byte* x, int64_t first, int64_t k, Candidate* found) const {
+  void select(const std::byte* x, int64_t first, int64_t k, TopKCandidate* found) const {
     const uint64_t turn = largest ? 0 : UINT64_MAX;
     int64_t n = 0;
     uint64_t bar = 0;  // what a candidate must exceed, once there are k
@@ -89,7 +91,7 @@ class PreparedTopK final : public PreparedLayer {
     std::partial_sort(found, found + k, found + n);
   }
   template <class Codec>
-  void write(const LayerArgs& args, int64_t first, int64_t out, int64_t k, const Candidate* found) const {
+  void write(const LayerArgs& args, int64_t first, int64_t out, int64_t k, const TopKCandidate* found) const {
     const auto* x = static_cast<const std::byte*>(args.inputs[0]);
     auto* values = static_cast<std::byte*>(args.outputs[0]);
     auto* indices = static_cast<int64_t*>(args.outputs[1]);
@@ -131,10 +133,10 @@ class TopKKernel final : public LayerKernel {
   NewSymbols symbols_;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
+std::vector<Tactic> list_topk(const LayerQuery& query, const Machine&) {
   const Node& node = query.layer();
   if (!std::holds_alternative<TopK>(node.op)) return {};
-  Tactic t = linear_tactic(query, kRunner, "top_k_partial");
+  Tactic t = linear_tactic(query, kTopkRunner, "top_k_partial");
   if (!node.epilogue.empty())
     t.support = Support::no("a selection applies no epilogue");
   else if (t.inputs[1].dtype != DType::Int64)
@@ -142,15 +144,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
   return {t};
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine&,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_topk(const LayerQuery& query, const Tactic& tactic, const Machine&,
+                                       const PackContext&) {
   return std::make_unique<TopKKernel>(query, tactic);
 }
 
 }  // namespace
 
 TacticFamily topk_tactics() {
-  return {kRunner, list, make};
+  return {kTopkRunner, list_topk, make_topk};
 }
 
 }  // namespace lathe::cpu

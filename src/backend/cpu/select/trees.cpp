@@ -18,9 +18,9 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "Trees";
+constexpr std::string_view kTreeRunner = "Trees";
 constexpr int64_t kWalks = 8;
-constexpr int64_t kBlockRows = 64;
+constexpr int64_t kTreeBlockRows = 64;
 
 using Op = TreeEnsemble;
 
@@ -133,11 +133,11 @@ struct AnyMode {
 };
 
 template <class T>
-using Rows = std::array<const T*, kWalks>;
+using TreeRows = std::array<const T*, kWalks>;
 using Places = std::array<int32_t, kWalks>;
 
 template <class T, class Compare>
-void walk(const TreeNode<T>* nodes, const Rows<T>& rows, Places& at) {
+void walk(const TreeNode<T>* nodes, const TreeRows<T>& rows, Places& at) {
   int32_t moved = 1;
   while (moved != 0) {
     moved = 0;
@@ -153,7 +153,7 @@ void walk(const TreeNode<T>* nodes, const Rows<T>& rows, Places& at) {
 template <class T>
 class PreparedTrees final : public PreparedLayer {
  public:
-  using Walk = void (*)(const TreeNode<T>*, const Rows<T>&, Places&);
+  using Walk = void (*)(const TreeNode<T>*, const TreeRows<T>&, Places&);
 
   PreparedTrees(const TreeBlock<T>& block, const Op& op, Walk walk, const ShapeContext& context)
       : block_(block),
@@ -180,10 +180,10 @@ class PreparedTrees final : public PreparedLayer {
     const auto* x = static_cast<const T*>(args.inputs[0]);
     auto* y = static_cast<T*>(args.outputs[0]);
     if (by_trees()) return run_trees(x, y, args.scratch, worker);
-    const int64_t blocks = (rows_ + kBlockRows - 1) / kBlockRows;
+    const int64_t blocks = (rows_ + kTreeBlockRows - 1) / kTreeBlockRows;
     const Worker::Range part = worker.slice(blocks);
     for (int64_t b = part.begin; b < part.end; ++b) {
-      const int64_t from = b * kBlockRows, count = std::min(kBlockRows, rows_ - from);
+      const int64_t from = b * kTreeBlockRows, count = std::min(kTreeBlockRows, rows_ - from);
       run_block(x + from * width_, y + from * op_.targets, count);
     }
   }
@@ -222,7 +222,7 @@ class PreparedTrees final : public PreparedLayer {
     for (int64_t tree = 0; tree < block_.sizes.trees; ++tree)
       for (int64_t from = 0; from < count; from += kWalks) {
         const int64_t used = std::min(kWalks, count - from);
-        Rows<T> rows;
+        TreeRows<T> rows;
         Places at;
         at.fill(block_.roots[tree]);
         for (int64_t i = 0; i < kWalks; ++i)
@@ -237,7 +237,7 @@ class PreparedTrees final : public PreparedLayer {
 
   // Trees `begin` to `end` for one row.
   void run_row(const T* row, int64_t begin, int64_t end, T* sums, uint8_t* counted) const {
-    Rows<T> rows;
+    TreeRows<T> rows;
     rows.fill(row);
     for (int64_t tree = begin; tree < end; tree += kWalks) {
       const int64_t used = std::min(kWalks, end - tree);
@@ -321,10 +321,10 @@ class TreeKernel final : public LayerKernel {
   typename PreparedTrees<T>::Walk walk_ = nullptr;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
+std::vector<Tactic> list_tree(const LayerQuery& query, const Machine&) {
   const Node& node = query.layer();
   if (!std::holds_alternative<Op>(node.op)) return {};
-  Tactic t = linear_tactic(query, kRunner, "trees_eight_walks");
+  Tactic t = linear_tactic(query, kTreeRunner, "trees_eight_walks");
   for (size_t i = 1; i < Op::kInputs; ++i) {
     const Value& table = query.graph.value(node.inputs[i]);
     t.inputs[i] = {};
@@ -338,8 +338,8 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
   return {t};
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine&,
-                                  const PackContext& pack) {
+std::unique_ptr<LayerKernel> make_tree(const LayerQuery& query, const Tactic& tactic, const Machine&,
+                                       const PackContext& pack) {
   if (tactic.inputs[0].dtype == DType::Float64) return std::make_unique<TreeKernel<double>>(query, pack);
   return std::make_unique<TreeKernel<float>>(query, pack);
 }
@@ -347,7 +347,7 @@ std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic,
 }  // namespace
 
 TacticFamily tree_tactics() {
-  return {kRunner, list, make};
+  return {kTreeRunner, list_tree, make_tree};
 }
 
 }  // namespace lathe::cpu

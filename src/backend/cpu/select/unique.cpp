@@ -19,7 +19,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "Unique";
+constexpr std::string_view kUniqueRunner = "Unique";
 enum Output : size_t { kValues, kFirst, kInverse, kCounts, kOutputs };
 
 struct Record {
@@ -188,9 +188,9 @@ class UniqueKernel final : public LayerKernel {
   NewSymbols symbols_;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
+std::vector<Tactic> list_unique(const LayerQuery& query, const Machine&) {
   if (!std::holds_alternative<Unique>(query.layer().op)) return {};
-  Tactic t = linear_tactic(query, kRunner, "unique_sorted");
+  Tactic t = linear_tactic(query, kUniqueRunner, "unique_sorted");
   if (!query.layer().epilogue.empty())
     t.support = Support::no("a selection applies no epilogue");
   else if (dtype_info(t.inputs[0].dtype).bits < 8)
@@ -200,15 +200,15 @@ std::vector<Tactic> list(const LayerQuery& query, const Machine&) {
   return {t};
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine&,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_unique(const LayerQuery& query, const Tactic& tactic, const Machine&,
+                                         const PackContext&) {
   return std::make_unique<UniqueKernel>(query, tactic);
 }
 
 }  // namespace
 
 TacticFamily unique_tactics() {
-  return {kRunner, list, make};
+  return {kUniqueRunner, list_unique, make_unique};
 }
 
 }  // namespace lathe::cpu

@@ -16,11 +16,11 @@ LayerCase repeated(const Unique& op, DType type, Extents extents, double most = 
       .outputs = 4};
 }
 
-constexpr DType kTypes[] = {DType::Float32, DType::Float16, DType::BFloat16, DType::Float64,
-                            DType::Int64,   DType::Int32,   DType::UInt8,    DType::Bool};
+constexpr DType kUniqueTypes[] = {DType::Float32, DType::Float16, DType::BFloat16, DType::Float64,
+                                  DType::Int64,   DType::Int32,   DType::UInt8,    DType::Bool};
 
 TEST(UniqueTactics, TypesAndOrders) {
-  for (const DType type : kTypes)
+  for (const DType type : kUniqueTypes)
     for (const bool sorted : {true, false}) {
       EXPECT_GE(check_layer(unique_tactics(), repeated({.sorted = sorted}, type, {7, 9})), 1);
       for (const int64_t axis : {0, 1, -1})

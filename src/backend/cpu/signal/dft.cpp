@@ -14,7 +14,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "DFT";
+constexpr std::string_view kDftRunner = "DFT";
 
 class PreparedDft final : public PreparedLayer {
  public:
@@ -130,7 +130,7 @@ class DftKernel final : public LayerKernel {
   int64_t axis_ = -2;
 };
 
-Support supports(const LayerQuery& query, DType type) {
+Support supports_dft(const LayerQuery& query, DType type) {
   const Node& node = query.layer();
   if (!node.epilogue.empty()) return Support::no("a transform applies no epilogue");
   if (!is_vector_float(type)) return Support::no("no vector kernel for " + std::string(dtype_name(type)));
@@ -142,27 +142,27 @@ Support supports(const LayerQuery& query, DType type) {
   return {};
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_dft(const LayerQuery& query, const Machine& machine) {
   if (!std::holds_alternative<DFT>(query.layer().op)) return {};
   std::vector<Tactic> tactics;
   for (const DType type : layer_types(query)) {
-    Tactic t = linear_tactic(query, kRunner, "fft_" + std::string(isa_suffix(machine)));
+    Tactic t = linear_tactic(query, kDftRunner, "fft_" + std::string(isa_suffix(machine)));
     t.inputs[0].dtype = t.outputs[0].dtype = type;
-    t.support = supports(query, type);
+    t.support = supports_dft(query, type);
     tactics.push_back(std::move(t));
   }
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_dft(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
+                                      const PackContext&) {
   return std::make_unique<DftKernel>(query, tactic, machine);
 }
 
 }  // namespace
 
 TacticFamily dft_tactics() {
-  return {kRunner, list, make};
+  return {kDftRunner, list_dft, make_dft};
 }
 
 }  // namespace lathe::cpu

@@ -51,8 +51,7 @@ TEST(DftTactics, AxesTypesAndLengthsOfTheirOwn) {
 }
 
 TEST(DftTactics, RefusesALengthOfRunTime) {
-  LayerCase layer{.op = DFT{}, .inputs = {{.extents = {1, 8, 1}}, number(8)}};
-  layer.inputs[1].constant = false;
+  const LayerCase layer{.op = DFT{}, .inputs = {{.extents = {1, 8, 1}}, {DType::Int64, {}}}};
   const std::vector<std::string> why = refusals(dft_tactics(), layer);
   ASSERT_EQ(why.size(), 1u);
   EXPECT_NE(why[0].find("the length is known only at run time"), std::string::npos) << why[0];

@@ -12,8 +12,8 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr std::string_view kRunner = "STFT";
-enum Input : size_t { kSignal, kStep, kWindow, kLength };
+constexpr std::string_view kStftRunner = "STFT";
+enum StftInput : size_t { kSignal, kFrameStep, kWindow, kLength };
 
 class PreparedStft final : public PreparedLayer {
  public:
@@ -85,7 +85,7 @@ class StftKernel final : public LayerKernel {
   StftKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine)
       : name_(query.layer().name), tactic_(tactic), isa_(machine.isa()) {
     const Node& node = query.layer();
-    step_ = query.graph.value(node.inputs[kStep]).constant.to_int64s().at(0);
+    step_ = query.graph.value(node.inputs[kFrameStep]).constant.to_int64s().at(0);
     has_window_ = node.inputs.size() > kWindow && node.inputs[kWindow] != kNoValue;
     if (!has_window_ && node.inputs.size() > kLength && node.inputs[kLength] != kNoValue)
       length_ = query.graph.value(node.inputs[kLength]).constant.to_int64s().at(0);
@@ -122,7 +122,7 @@ class StftKernel final : public LayerKernel {
   std::optional<int64_t> length_;
 };
 
-Support supports(const LayerQuery& query, DType type, const std::vector<TensorType>& inputs) {
+Support supports_stft(const LayerQuery& query, DType type, const std::vector<TensorType>& inputs) {
   const Node& node = query.layer();
   const auto unknown = [&](size_t i) {
     return i < node.inputs.size() && node.inputs[i] != kNoValue &&
@@ -133,32 +133,32 @@ Support supports(const LayerQuery& query, DType type, const std::vector<TensorTy
   if (!is_vector_float(type) || (has_window && !is_vector_float(inputs[kWindow].dtype)))
     return Support::no("no vector kernel for " + std::string(dtype_name(type)));
   if (!unknown(kSignal)) return Support::no("the signal is a constant");
-  if (unknown(kStep) || (!has_window && unknown(kLength)))
+  if (unknown(kFrameStep) || (!has_window && unknown(kLength)))
     return Support::no("step or length are known only at run time");
   return {};
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Machine& machine) {
+std::vector<Tactic> list_stft(const LayerQuery& query, const Machine& machine) {
   if (!std::holds_alternative<STFT>(query.layer().op)) return {};
   std::vector<Tactic> tactics;
   for (const DType type : layer_types(query)) {
-    Tactic t = linear_tactic(query, kRunner, "stft_" + std::string(isa_suffix(machine)));
+    Tactic t = linear_tactic(query, kStftRunner, "stft_" + std::string(isa_suffix(machine)));
     t.inputs[0].dtype = t.outputs[0].dtype = type;
-    t.support = supports(query, type, t.inputs);
+    t.support = supports_stft(query, type, t.inputs);
     tactics.push_back(std::move(t));
   }
   return tactics;
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_stft(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
+                                       const PackContext&) {
   return std::make_unique<StftKernel>(query, tactic, machine);
 }
 
 }  // namespace
 
 TacticFamily stft_tactics() {
-  return {kRunner, list, make};
+  return {kStftRunner, list_stft, make_stft};
 }
 
 }  // namespace lathe::cpu

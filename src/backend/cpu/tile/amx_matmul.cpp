@@ -30,7 +30,6 @@ namespace lathe::cpu {
 namespace {
 
 constexpr int64_t kPairBytes = 24 << 10;  // of 32 rows that stay in L1
-constexpr int64_t kTileBytes = 16 * 64;
 constexpr int64_t kLeastGroups = 12;      // of a block in parts: weights, 6 bytes each, come at 10 GB/s
 constexpr int64_t kSumBytes = 512 << 10;  // of a block between two chunks
 
@@ -80,9 +79,9 @@ void PreparedAmxMatMul::copy_group(const std::byte* data, int64_t first, int64_t
     const std::byte* from = data + source.position(row) * source_bytes();
     for (int64_t i = steps.begin; i < steps.end; ++i) {
       const std::byte* step = from + i * step_ * element_bytes;
-      std::byte* tile = to + (i - steps.begin) * parts() * kTileBytes + r * 64;
+      std::byte* tile = to + (i - steps.begin) * parts() * AmxProduct::kTileBytes + r * 64;
       if (in_parts)
-        table->split_rows(step, pitch, step_, n, tile, 64, kTileBytes, step_);
+        table->split_rows(step, pitch, step_, n, tile, 64, AmxProduct::kTileBytes, step_);
       else
         table->copy_rows(step, pitch, 2 * step_, n, tile, 64, 2 * step_);
     }
@@ -160,7 +159,7 @@ void PreparedAmxMatMul::run_chunk(const LayerArgs& args, int64_t first, int64_t 
                                   const Worker::Range& panels, const Worker::Range& chunk,
                                   std::byte* own) const {
   const bool copy = copies(), last = chunk.end == steps();
-  const int64_t tile_bytes = parts() * kTileBytes, panel_sums = block_groups_ * kGroup * kPanel;
+  const int64_t tile_bytes = parts() * AmxProduct::kTileBytes, panel_sums = block_groups_ * kGroup * kPanel;
   AmxProduct p{.groups = reinterpret_cast<const std::byte**>(own),
                .group_count = (rows + kGroup - 1) / kGroup,
                .row_bytes = copy ? 64 : row_bytes(),
@@ -168,7 +167,7 @@ void PreparedAmxMatMul::run_chunk(const LayerArgs& args, int64_t first, int64_t 
                .step_bytes = copy ? tile_bytes : 2 * step_,
                .steps = steps(),
                .step = step_,
-               .part_bytes = in_parts ? kTileBytes : 0,
+               .part_bytes = in_parts ? AmxProduct::kTileBytes : 0,
                .panel_bytes = row_bytes() * kPanel,
                .rows_first = order == AmxOrder::Rows || order == AmxOrder::Groups,
                .rows = rows,

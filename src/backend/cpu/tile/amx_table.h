@@ -16,7 +16,7 @@ namespace lathe::cpu {
 // row's begin. So rows may be pixels and steps the taps of a window. Every row of a group is read, whether it
 // counts or not.
 struct AmxProduct {
-  static constexpr int64_t kGroup = 16, kPanel = 32;
+  static constexpr int64_t kGroup = 16, kPanel = 32, kTileBytes = kGroup * 64;
 
   const std::byte* const* groups = nullptr;  // where each begins
   int64_t group_count = 0;
@@ -39,7 +39,7 @@ struct AmxProduct {
       nullptr;  // the row of the result for each row of the groups, -1: not wanted; null: the same
   void* out = nullptr;
   int64_t out_stride = 0;
-  int64_t out_panel = kPanel;  // from a panel's results to the next one's, in elements
+  int64_t out_panel = kPanel;     // from a panel's results to the next one's, in elements
   const void* operand = nullptr;  // null: none. Of the result's type
   int64_t operand_stride = 0;
   Stored stored = Stored::F32;  // the result: F32 or BF16

@@ -25,16 +25,16 @@ namespace lathe::cuda {
 
 namespace {
 
-constexpr std::string_view kRunner = "Attention";
+constexpr std::string_view kAttentionRunner = "Attention";
 // Of the kernel that keeps all scores of its rows in registers.
 constexpr int64_t kWholeRowKeys = 256, kWholeRowHead = 64;
 
 // How the rows of a block are computed: all scores of a row in registers by groups of four warps (wgmma),
 // tiles of keys by warps (mma), or neither (plain multiply-adds).
-struct Variant {
+struct AttentionVariant {
   int groups = 0, warps = 0;
 
-  static Variant of(const TacticParams& params) {
+  static AttentionVariant of(const TacticParams& params) {
     return {params.get_int("groups", 0), params.get_int("warps", 0)};
   }
   TacticParams params() const {
@@ -47,34 +47,34 @@ struct Variant {
   }
 };
 
-using Sizes = AttentionSizes;
 using Names = AttentionNames;
 
 // Tiles of keys and values, and the block's rows, of the kernel for tensor cores; heads are padded to 16.
 struct MmaTiles {
   int64_t width = 0, value_width = 0, keys = 64;
 };
-MmaTiles mma_tiles(const Sizes& s) {
+MmaTiles mma_tiles(const AttentionSizes& s) {
   const int64_t width = (s.width + 15) / 16 * 16, value_width = (s.value_width + 15) / 16 * 16;
   return {width, value_width, std::max(width, value_width) > 128 ? 32 : 64};
 }
-int64_t mma_shared_bytes(const Sizes& s, int warps) {
+int64_t mma_shared_bytes(const AttentionSizes& s, int warps) {
   const MmaTiles t = mma_tiles(s);
   return 2 * (warps * 16 * (t.width + 8) + 2 * t.keys * (t.width + 8 + t.value_width + 8));
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
+std::vector<Tactic> list_attention(const LayerQuery& query, const Device& device) {
   const Node& node = query.layer();
   const auto* op = std::get_if<Attention>(&node.op);
   if (!op) return {};
-  const Sizes s = attention_sizes(query, *op);
+  const AttentionSizes s = attention_sizes(query, *op);
   std::vector<Tactic> tactics;
   for (const auto& [type, to] : stored_types(query, false)) {
-    Tactic base = typed_tactic(query, kRunner, Variant().name(), {type, kLinear}, {to, kLinear});
+    Tactic base =
+        typed_tactic(query, kAttentionRunner, AttentionVariant().name(), {type, kLinear}, {to, kLinear});
     list_attention_operands(query, type, s, base);
     const bool whole = s.width % 8 == 0 && s.value_width % 8 == 0;
     if (base.support.ok && is_half(type) && whole) {
-      std::vector<Variant> variants;
+      std::vector<AttentionVariant> variants;
       const int64_t heads = upper_bound(s.batch * s.heads, query.ranges);
       const int64_t rows = upper_bound(s.queries, query.ranges);
       if (s.width == kWholeRowHead && s.value_width == kWholeRowHead &&
@@ -86,7 +86,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
       for (const int w : warps)
         if (mma_shared_bytes(s, w) <= device.properties.shared_bytes_per_block)
           variants.push_back({.warps = w});
-      for (const Variant& v : variants) tactics.push_back(with_variant(base, v.name(), v.params()));
+      for (const AttentionVariant& v : variants) tactics.push_back(with_variant(base, v.name(), v.params()));
     } else {
       tactics.push_back(std::move(base));
     }
@@ -97,7 +97,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
 // Block geometry, for `rows` query rows a block: defines b, h, bh and q0; and masked() and mask_pair() as
 // AttentionNames has them.
 Names begin(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic, const Attention& op, int rows) {
-  const Sizes s = attention_sizes(query, op);
+  const AttentionSizes s = attention_sizes(query, op);
   Names n = attention_names(b, query, op);
   const Dim tiles = ceil_div(s.queries, Dim(rows));
   b.kernel().grid[0] = tiles * s.batch * s.heads;
@@ -136,7 +136,7 @@ std::string end_of_keys(const Attention& op, const Names& n, int rows) {
 
 LayerSource generate_fma(const LayerQuery& query, const Tactic& tactic) {
   const auto& op = std::get<Attention>(query.layer().op);
-  const Sizes s = attention_sizes(query, op);
+  const AttentionSizes s = attention_sizes(query, op);
   KernelBuilder b = start_kernel(query, tactic, "attention_fma", DType::Float32);
   b.kernel().threads = 256;
   b.kernel().shared_bytes = static_cast<int>(4 * (32 * s.width + 32 * (s.width + 1) + 32 * s.value_width));
@@ -158,7 +158,7 @@ std::string kind_of(DType type) {
 
 LayerSource generate_mma(const LayerQuery& query, const Tactic& tactic, int warps) {
   const auto& op = std::get<Attention>(query.layer().op);
-  const Sizes s = attention_sizes(query, op);
+  const AttentionSizes s = attention_sizes(query, op);
   const DType type = tactic.inputs[0].dtype;
   const auto [dp, dvp, keys] = mma_tiles(s);
   KernelBuilder b = start_kernel(query, tactic, "attention_mma", type);
@@ -203,7 +203,7 @@ TensorView rows_view(const Shape& shape, DType type, bool bhsd, int rows) {
 LayerSource generate_whole_rows(const LayerQuery& query, const Tactic& tactic, int groups,
                                 const Device& device) {
   const auto& op = std::get<Attention>(query.layer().op);
-  const Sizes s = attention_sizes(query, op);
+  const AttentionSizes s = attention_sizes(query, op);
   const DType type = tactic.inputs[0].dtype;
   const bool bhsd = op.layout == AttentionLayout::BHSD;
   const int keys = static_cast<int>((upper_bound(s.keys, query.ranges) + 15) / 16 * 16);
@@ -247,8 +247,8 @@ LayerSource generate_whole_rows(const LayerQuery& query, const Tactic& tactic, i
   return {{b.finish()}};
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device& device) {
-  const Variant v = Variant::of(tactic.params);
+LayerSource generate_attention(const LayerQuery& query, const Tactic& tactic, const Device& device) {
+  const AttentionVariant v = AttentionVariant::of(tactic.params);
   if (v.groups > 0) return generate_whole_rows(query, tactic, v.groups, device);
   return v.warps > 0 ? generate_mma(query, tactic, v.warps) : generate_fma(query, tactic);
 }
@@ -256,7 +256,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily attention_family() {
-  return {kRunner, list, generate};
+  return {kAttentionRunner, list_attention, generate_attention};
 }
 
 }  // namespace lathe::cuda

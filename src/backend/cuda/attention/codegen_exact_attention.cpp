@@ -9,7 +9,7 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::string_view kRunner = "ExactAttention";
+constexpr std::string_view kExactAttentionRunner = "ExactAttention";
 constexpr int kRows = 4;  // of a block
 
 bool has_mask(const LayerQuery& query) {
@@ -17,11 +17,12 @@ bool has_mask(const LayerQuery& query) {
   return node.op_input_count() > 3 && node.inputs[3] != kNoValue;
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_exact_attention(const LayerQuery& query, const Device&) {
   const auto* op = std::get_if<Attention>(&query.layer().op);
   const DType type = layer_types(query)[0];
   if (op == nullptr || type != DType::Float64) return {};
-  Tactic t = typed_tactic(query, kRunner, "cuda_attention_exact", {type, kLinear}, {type, kLinear});
+  Tactic t =
+      typed_tactic(query, kExactAttentionRunner, "cuda_attention_exact", {type, kLinear}, {type, kLinear});
   const AttentionSizes s = attention_sizes(query, *op);
   for (size_t i = 1; i < 3; ++i)
     if (t.inputs[i].dtype != type) t.support = Support::no("keys or values of another type than queries");
@@ -54,7 +55,7 @@ void define_masked_doubles(KernelBuilder& b, const LayerQuery& query, const Tact
   b.line("return score;\n};");
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_exact_attention(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const auto& op = std::get<Attention>(query.layer().op);
   const AttentionSizes s = attention_sizes(query, op);
   KernelBuilder b = start_kernel(query, tactic, "attention_exact", DType::Float64);
@@ -87,7 +88,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily exact_attention_family() {
-  return {kRunner, list, generate};
+  return {kExactAttentionRunner, list_exact_attention, generate_exact_attention};
 }
 
 }  // namespace lathe::cuda

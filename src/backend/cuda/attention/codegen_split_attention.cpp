@@ -28,16 +28,16 @@ namespace lathe::cuda {
 
 namespace {
 
-constexpr std::string_view kRunner = "SplitAttention";
-constexpr int64_t kMostRows = 8, kFewestKeys = 64;
+constexpr std::string_view kSplitAttentionRunner = "SplitAttention";
+constexpr int64_t kMostQueryRows = 8, kFewestKeys = 64;
 
 // Blocks that share the keys of a head, the warps of each, and the keys that a warp takes at a time.
-struct Variant {
+struct SplitAttentionVariant {
   int splits = 1;
   bool cluster = false;
   int warps = 4, keys = 32;
 
-  static Variant of(const TacticParams& params) {
+  static SplitAttentionVariant of(const TacticParams& params) {
     return {params.get_int("splits"), params.get("cluster", 0) != 0, params.get_int("warps"),
             params.get_int("keys")};
   }
@@ -51,19 +51,23 @@ struct Variant {
 };
 
 // Best guess first: one turn for each warp, and a cluster rather than a second kernel.
-std::vector<Variant> variants(int64_t width, int64_t keys, bool has_clusters) {
-  std::vector<Variant> all;
+std::vector<SplitAttentionVariant> split_attention_variants(int64_t width, int64_t keys, bool has_clusters) {
+  std::vector<SplitAttentionVariant> all;
   // Sixteen warps leave 128 registers to a thread, and heads of 128 need 170.
   const int most = width <= 64 ? 16 : 8;
-  const auto add = [&](const Variant& v) {
+  const auto add = [&](const SplitAttentionVariant& v) {
     if (v.warps <= most && (v.cluster || keys >= v.splits * v.keys)) all.push_back(v);
   };
   if (has_clusters)
-    for (const Variant& v : {Variant{8, true, 16, 16}, Variant{8, true, 8, 16}, Variant{8, true, 4, 32},
-                             Variant{4, true, 16, 16}, Variant{4, true, 4, 32}, Variant{2, true, 4, 32}})
+    for (const SplitAttentionVariant& v :
+         {SplitAttentionVariant{8, true, 16, 16}, SplitAttentionVariant{8, true, 8, 16},
+          SplitAttentionVariant{8, true, 4, 32}, SplitAttentionVariant{4, true, 16, 16},
+          SplitAttentionVariant{4, true, 4, 32}, SplitAttentionVariant{2, true, 4, 32}})
       add(v);
-  for (const Variant& v : {Variant{32, false, 4, 32}, Variant{8, false, 4, 32}, Variant{16, false, 8, 16},
-                           Variant{16, false, 4, 32}, Variant{64, false, 4, 32}})
+  for (const SplitAttentionVariant& v :
+       {SplitAttentionVariant{32, false, 4, 32}, SplitAttentionVariant{8, false, 4, 32},
+        SplitAttentionVariant{16, false, 8, 16}, SplitAttentionVariant{16, false, 4, 32},
+        SplitAttentionVariant{64, false, 4, 32}})
     add(v);
   return all;
 }
@@ -74,18 +78,19 @@ int64_t rows_of(const LayerQuery& query, const AttentionSizes& s) {
   return s.heads.value() / s.shared_heads.value() * upper_bound(s.queries, query.ranges);
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
+std::vector<Tactic> list_split_attention(const LayerQuery& query, const Device& device) {
   const Node& node = query.layer();
   const auto* op = std::get_if<Attention>(&node.op);
   if (!op) return {};
   const AttentionSizes s = attention_sizes(query, *op);
   const int64_t rows = rows_of(query, s), keys = upper_bound(s.keys, query.ranges);
   // Nothing for the many layers of other networks.
-  if (rows < 1 || rows > kMostRows || keys < kFewestKeys) return {};
+  if (rows < 1 || rows > kMostQueryRows || keys < kFewestKeys) return {};
   std::vector<Tactic> tactics;
   for (const auto& [type, to] : stored_types(query, false)) {
     if (!is_half(type)) continue;
-    Tactic base = typed_tactic(query, kRunner, "cuda_attention_split", {type, kLinear}, {to, kLinear});
+    Tactic base =
+        typed_tactic(query, kSplitAttentionRunner, "cuda_attention_split", {type, kLinear}, {to, kLinear});
     list_attention_operands(query, type, s, base);
     if (base.support.ok && (s.width % 8 != 0 || s.value_width % 8 != 0))
       base.support = Support::no("heads of no multiple of 8 elements");
@@ -95,8 +100,8 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
       tactics.push_back(std::move(base));
       continue;
     }
-    for (const Variant& v :
-         variants(std::max(s.width, s.value_width), keys, device.properties.has_clusters()))
+    for (const SplitAttentionVariant& v :
+         split_attention_variants(std::max(s.width, s.value_width), keys, device.properties.has_clusters()))
       tactics.push_back(with_variant(base, v.name(), v.params()));
   }
   return tactics;
@@ -110,7 +115,7 @@ class SplitWriter {
         tactic_(tactic),
         op_(std::get<Attention>(query.layer().op)),
         sizes_(attention_sizes(query, op_)),
-        variant_(Variant::of(tactic.params)),
+        variant_(SplitAttentionVariant::of(tactic.params)),
         rows_(rows_of(query, sizes_)),
         tail_(query, tactic) {}
 
@@ -242,19 +247,19 @@ class SplitWriter {
   const Tactic& tactic_;
   const Attention& op_;
   const AttentionSizes sizes_;
-  const Variant variant_;
+  const SplitAttentionVariant variant_;
   const int64_t rows_;
   const Tail tail_;
 };
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_split_attention(const LayerQuery& query, const Tactic& tactic, const Device&) {
   return SplitWriter(query, tactic).source();
 }
 
 }  // namespace
 
 GeneratedFamily split_attention_family() {
-  return {kRunner, list, generate};
+  return {kSplitAttentionRunner, list_split_attention, generate_split_attention};
 }
 
 }  // namespace lathe::cuda

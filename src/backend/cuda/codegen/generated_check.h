@@ -4,6 +4,7 @@
 // what the operator means (evaluate_node): on the GPU when there is one, else in the emulator.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -23,5 +24,19 @@ std::vector<std::string> check_generated_grids(const GeneratedFamily& family,
 // "name types: reason" of each refused tactic.
 std::vector<std::string> generated_refusals(const GeneratedFamily& family, const LayerCase& layer);
 std::vector<std::string> generated_grid_refusals(const GeneratedFamily& family, const std::string& graph);
+
+inline const std::vector<DType> kHalves = {DType::Float16, DType::BFloat16};
+
+// Indices from either end.
+inline CheckedInput indices(Extents extents, double below, DType type = DType::Int64) {
+  return {.dtype = type, .extents = std::move(extents), .low = -below, .high = below - 0.5};
+}
+
+// Whether any of them begins with the name and has the types.
+inline bool has(const std::vector<std::string>& ran, const std::string& name, const std::string& types) {
+  return std::any_of(ran.begin(), ran.end(), [&](const std::string& r) {
+    return r.starts_with(name) && r.find(types) != std::string::npos;
+  });
+}
 
 }  // namespace lathe::cuda

@@ -4,6 +4,7 @@
 // writes them.
 #include <gtest/gtest.h>
 
+#include "backend/check/grid_case.h"
 #include "backend/cuda/codegen/generated_check.h"
 
 namespace lathe::cuda {
@@ -21,22 +22,16 @@ GeneratedFamily wgmma_family();
 
 namespace {
 
-std::string list_of(int64_t count, const std::string& item) {
-  std::string text = "[";
-  for (int64_t i = 0; i < count; ++i) text += (i ? ", " : "") + item;
-  return text + "]";
-}
-
 std::string weight_grid(int64_t channels, int64_t axis, const std::string& dtype = "int8",
                         const std::string& zero = "0") {
-  return " quantized " + dtype + " scale " + list_of(channels, "0.015625") + " zero " +
-         list_of(channels, zero) + " axis " + std::to_string(axis);
+  return " quantized " + dtype + " scale " + repeated_list(channels, "0.015625") + " zero " +
+         repeated_list(channels, zero) + " axis " + std::to_string(axis);
 }
 
 constexpr const char* kRounded = " epilogue {Clip[-8,7.9375](0) RoundTo[0.0625](1)}";
 constexpr const char* kOnGrid = " quantized uint8 scale [0.0625] zero [128]";
 
-struct LayerText {
+struct ByteGridLayer {
   std::string x = "1, 32, 9, 8", w = "24, 32, 3, 3", y = "1, 24, 9, 8", op = "Conv";
   int64_t channels = 24, axis = 0;
   std::string fields = "kernel=[3, 3], pads_begin=[1, 1], pads_end=[1, 1]";
@@ -54,7 +49,8 @@ struct LayerText {
   }
 };
 
-LayerText product(const std::string& x, const std::string& w, const std::string& y, int64_t columns) {
+ByteGridLayer byte_grid_product(const std::string& x, const std::string& w, const std::string& y,
+                                int64_t columns) {
   return {.x = x,
           .w = w,
           .y = y,
@@ -66,70 +62,64 @@ LayerText product(const std::string& x, const std::string& w, const std::string&
           .bias = false};
 }
 
-// Whether any of them begins with the name and has the types.
-bool has(const std::vector<std::string>& ran, const std::string& name, const std::string& types) {
-  return std::any_of(ran.begin(), ran.end(), [&](const std::string& r) {
-    return r.starts_with(name) && r.find(types) != std::string::npos;
-  });
-}
-
 TEST(CudaGrids, Products) {
-  LayerText residual = product("2, 35, 80", "80, 40", "2, 35, 40", 40);
+  ByteGridLayer residual = byte_grid_product("2, 35, 80", "80, 40", "2, 35, 40", 40);
   residual.operand_values =
       " input %r: float32[2, 35, 40] quantized uint8 scale [0.125] zero [3]\n const %c: float32[40] = random "
       "9\n";
   residual.operands = ", %r, %c";
   residual.epilogue = " epilogue 3 {Add(0,2) Add(3,1) Relu(4) Clip[-8,7.9375](5) RoundTo[0.0625](6)}";
-  LayerText transposed = product("70, 208", "200, 208", "70, 200", 200);
+  ByteGridLayer transposed = byte_grid_product("70, 208", "200, 208", "70, 200", 200);
   transposed.fields = "transpose_b=true";
   transposed.axis = 0;
-  const auto ran =
-      check_generated_grids(wgmma_family(),
-                            {product("70, 208", "208, 200", "70, 200", 200).text(), residual.text(),
-                             transposed.text(), product("300, 640", "640, 48", "300, 48", 48).text()},
-                            2);
+  const auto ran = check_generated_grids(
+      wgmma_family(),
+      {byte_grid_product("70, 208", "208, 200", "70, 200", 200).text(), residual.text(), transposed.text(),
+       byte_grid_product("300, 640", "640, 48", "300, 48", 48).text()},
+      2);
   EXPECT_TRUE(has(ran, "cuda_wgmma", "uint8")) << ran.size();
   EXPECT_GE(ran.size(), 4u * 6u);
 }
 
 TEST(CudaGrids, Convolutions) {
-  LayerText strided{.x = "2, 48, 9, 9", .w = "40, 48, 3, 3", .y = "2, 40, 5, 5", .channels = 40};
+  ByteGridLayer strided{.x = "2, 48, 9, 9", .w = "40, 48, 3, 3", .y = "2, 40, 5, 5", .channels = 40};
   strided.fields = "kernel=[3, 3], strides=[2, 2], pads_begin=[1, 1], pads_end=[1, 1]";
-  LayerText valid{.x = "1, 144, 7, 7",
-                  .w = "32, 144, 3, 3",
-                  .y = "1, 32, 5, 5",
-                  .channels = 32,
-                  .fields = "kernel=[3, 3]"};
+  ByteGridLayer valid{.x = "1, 144, 7, 7",
+                      .w = "32, 144, 3, 3",
+                      .y = "1, 32, 5, 5",
+                      .channels = 32,
+                      .fields = "kernel=[3, 3]"};
   valid.zero = "131";
-  LayerText point{
+  ByteGridLayer point{
       .x = "2, 64, 5, 5", .w = "33, 64, 1, 1", .y = "2, 33, 5, 5", .channels = 33, .fields = "kernel=[1, 1]"};
   point.zero = "9";
-  const auto ran = check_generated_grids(wgmma_conv_family(),
-                                         {LayerText().text(), strided.text(), valid.text(), point.text()}, 2);
+  const auto ran = check_generated_grids(
+      wgmma_conv_family(), {ByteGridLayer().text(), strided.text(), valid.text(), point.text()}, 2);
   EXPECT_GE(ran.size(), 4u * 6u);
   EXPECT_GE(check_generated_grids(wgmma_family(), {point.text()}, 2).size(), 6u);
 }
 
 TEST(CudaGrids, WhatIsRefusedSaysWhy) {
-  const auto reason = [](const LayerText& layer, const GeneratedFamily& family) {
+  const auto reason = [](const ByteGridLayer& layer, const GeneratedFamily& family) {
     for (const std::string& r : generated_grid_refusals(family, layer.text()))
       if (r.find(" uint8") != std::string::npos) return r;
     return std::string();
   };
-  LayerText layer;
+  ByteGridLayer layer;
   layer.zero = "3";
   EXPECT_NE(reason(layer, wgmma_conv_family()).find("the convolution pads"), std::string::npos);
   layer = {};
   layer.weight_type = "uint8";
   layer.weight_zero = "100";
   EXPECT_NE(reason(layer, wgmma_conv_family()).find("do not fit signed bytes"), std::string::npos);
-  layer = product("8, 24", "24, 8", "8, 8", 8);
+  layer = byte_grid_product("8, 24", "24, 8", "8, 8", 8);
   EXPECT_NE(reason(layer, wgmma_family()).find("multiples of 16 bytes"), std::string::npos);
 }
 
 // One operand on a grid, and a result on another.
-std::string one(const std::string& x, const std::string& y, const std::string& op, const std::string& fields,
-                const std::string& epilogue = kRounded, const std::string& grid = kOnGrid) {
+std::string one_on_bytes(const std::string& x, const std::string& y, const std::string& op,
+                         const std::string& fields, const std::string& epilogue = kRounded,
+                         const std::string& grid = kOnGrid) {
   return "graph \"g\" {\n input %x: float32[" + x +
          "] quantized uint8 scale [0.03125] zero [77]\n %y: float32[" + y + "]" + grid + " = " + op +
          " \"l\" (%x) {" + fields + "}" + epilogue + "\n output %y\n}\n";
@@ -150,22 +140,24 @@ TEST(CudaGrids, Pointwise) {
 
 TEST(CudaGrids, WindowsAndSums) {
   const std::string pool = "kind=Max, kernel=[3, 3], strides=[2, 2], pads_begin=[1, 1], pads_end=[1, 1]";
-  EXPECT_GE(check_generated_grids(pool_family(), {one("2, 16, 9, 9", "2, 16, 5, 5", "Pool", pool),
-                                                  one("1, 3, 9, 9", "1, 3, 5, 5", "Pool", pool)})
+  EXPECT_GE(check_generated_grids(pool_family(), {one_on_bytes("2, 16, 9, 9", "2, 16, 5, 5", "Pool", pool),
+                                                  one_on_bytes("1, 3, 9, 9", "1, 3, 5, 5", "Pool", pool)})
                 .size(),
             8u);
-  EXPECT_GE(check_generated_grids(reduce_family(), {one("2, 32, 7, 7", "2, 32, 1, 1", "Reduce",
-                                                        "kind=Mean, axes=[2, 3], keepdims=true")})
+  EXPECT_GE(check_generated_grids(reduce_family(), {one_on_bytes("2, 32, 7, 7", "2, 32, 1, 1", "Reduce",
+                                                                 "kind=Mean, axes=[2, 3], keepdims=true")})
                 .size(),
             8u);
-  LayerText depthwise{.x = "1, 32, 9, 8", .w = "32, 1, 3, 3", .y = "1, 32, 9, 8", .channels = 32};
+  ByteGridLayer depthwise{.x = "1, 32, 9, 8", .w = "32, 1, 3, 3", .y = "1, 32, 9, 8", .channels = 32};
   depthwise.fields = "kernel=[3, 3], pads_begin=[1, 1], pads_end=[1, 1], groups=32";
   depthwise.zero = "77";
   EXPECT_GE(check_generated_grids(depthwise_family(), {depthwise.text()}).size(), 8u);
 }
 
 TEST(CudaGrids, RowsAndAttention) {
-  EXPECT_GE(check_generated_grids(softmax_family(), {one("6, 40", "6, 40", "Softmax", "axis=1")}).size(), 1u);
+  EXPECT_GE(
+      check_generated_grids(softmax_family(), {one_on_bytes("6, 40", "6, 40", "Softmax", "axis=1")}).size(),
+      1u);
   EXPECT_GE(
       check_generated_grids(layer_norm_family(),
                             {"graph \"g\" {\n input %x: float32[6, 72]\n const %s: float32[72] = random 3\n"
@@ -177,9 +169,9 @@ TEST(CudaGrids, RowsAndAttention) {
 }
 
 TEST(CudaGrids, Moved) {
-  const auto ran =
-      check_generated_grids(copy_family(), {one("2, 32, 24", "2, 24, 32", "Transpose", "perm=[0, 2, 1]", "",
-                                                " quantized uint8 scale [0.03125] zero [77]")});
+  const auto ran = check_generated_grids(
+      copy_family(), {one_on_bytes("2, 32, 24", "2, 24, 32", "Transpose", "perm=[0, 2, 1]", "",
+                                   " quantized uint8 scale [0.03125] zero [77]")});
   EXPECT_TRUE(has(ran, "cuda_copy", "uint8"));
   const char* const types[] = {"float32", "float16", "uint8"};
   for (const std::string from : types)

@@ -7,13 +7,10 @@
 #include <span>
 
 #include "base/error.h"
+#include "ops/window.h"
 
 namespace lathe::cuda {
 namespace {
-
-int64_t entry(const Ints& list, size_t i, int64_t otherwise) {
-  return i < list.size() ? list[i] : otherwise;
-}
 
 bool present(const Node& node, size_t i) {
   return i < node.op_input_count() && node.inputs[i] != kNoValue;
@@ -22,7 +19,7 @@ bool present(const Node& node, size_t i) {
 // Pads before the data, that of auto_pad included.
 template <class Window>
 Dim pad_begin(const Window& op, size_t i, const Dim& total) {
-  if (op.auto_pad == AutoPad::NotSet) return entry(op.pads_begin, i, 0);
+  if (op.auto_pad == AutoPad::NotSet) return entry_or(op.pads_begin, i, 0);
   if (op.auto_pad == AutoPad::Valid) return 0;
   const Dim half = floor_div(max(total, Dim(0)), Dim(2));
   return op.auto_pad == AutoPad::SameUpper ? half : max(total, Dim(0)) - half;
@@ -54,8 +51,8 @@ Support describe_conv(const LayerQuery& query, const Tactic& tactic, const Windo
                          0,
                          strides[i + 2],
                          op.kernel[i],
-                         entry(op.strides, i, 1),
-                         entry(op.dilations, i, 1)};
+                         entry_or(op.strides, i, 1),
+                         entry_or(op.dilations, i, 1)};
     const Dim reach((a.kernel - 1) * a.dilation + 1);
     if (!transposed) {
       a.pad_begin = pad_begin(op, i, (a.out - Dim(1)) * Dim(a.stride) + reach - a.in);
@@ -63,7 +60,7 @@ Support describe_conv(const LayerQuery& query, const Tactic& tactic, const Windo
       if (op.auto_pad != AutoPad::NotSet) return Support::no("auto_pad of a transposed convolution");
       if constexpr (requires { op.output_shape; })
         if (!op.output_shape.empty()) return Support::no("output_shape of a transposed convolution");
-      a.pad_begin = entry(op.pads_begin, i, 0);
+      a.pad_begin = entry_or(op.pads_begin, i, 0);
     }
     taps = taps * Dim(a.kernel);
     p.m = p.m * a.out;

@@ -8,7 +8,7 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr int kThreads = 256, kTile = 2048, kDigits = 256;
+constexpr int kSortThreads = 256, kSortTile = 2048, kDigits = 256;
 
 // Where a pass reads and writes.
 struct Buffers {
@@ -17,7 +17,7 @@ struct Buffers {
 
 class LongSort {
  public:
-  LongSort(const LineSort& sort, Dim& bytes) : sort_(sort), tiles_(ceil_div(sort.length, Dim(kTile))) {
+  LongSort(const LineSort& sort, Dim& bytes) : sort_(sort), tiles_(ceil_div(sort.length, Dim(kSortTile))) {
     const Dim elements = sort.lines * sort.length;
     const auto take = [&](const Dim& size) {
       const Dim at = bytes;
@@ -48,7 +48,7 @@ class LongSort {
   KernelBuilder start(const std::string& entry, int pass) {
     KernelBuilder b = sort_.start(entry);
     add_counting(b);
-    b.kernel().threads = kThreads;
+    b.kernel().threads = kSortThreads;
     b.kernel().grid[0] = sort_.lines * tiles_;
     const std::string tiles = b.number(tiles_), n = b.number(sort_.length), type = key_type(sort_.bits);
     b.line("const idx n = " + n + ", line = blockIdx.x / " + tiles + ", tile = blockIdx.x % " + tiles + ";");
@@ -72,7 +72,7 @@ class LongSort {
   KernelSource add_up() {
     KernelBuilder b = sort_.start("sort_add_up");
     add_counting(b);
-    b.kernel().threads = kThreads;
+    b.kernel().threads = kSortThreads;
     b.kernel().grid[0] = sort_.lines;
     const std::string tiles = b.number(tiles_);
     b.line("__shared__ u32 buffer[256];\nu32* counts = " + b.scratch(counts_, "u32") +

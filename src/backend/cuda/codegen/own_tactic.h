@@ -22,6 +22,11 @@ inline std::vector<DType> allowed_types_first(const LayerQuery& query) {
   return types;
 }
 
+// Is the input there?
+inline bool is_given(const Tactic& t, size_t input) {
+  return input < t.inputs.size() && t.inputs[input].dtype != DType::Undefined;
+}
+
 inline bool is_kernel_float(DType t) {
   return t == DType::Float32 || t == DType::BFloat16 || t == DType::Float16;
 }

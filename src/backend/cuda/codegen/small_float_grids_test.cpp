@@ -30,7 +30,7 @@ std::string grid(const std::string& scale) {
 }
 
 // Scales of 2^-7 and 2^-6 in turn.
-std::string weight_grid(int64_t channels, int64_t axis) {
+std::string float_weight_grid(int64_t channels, int64_t axis) {
   std::string scales, zeros;
   for (int64_t i = 0; i < channels; ++i) {
     scales += (i ? ", " : "") + std::string(i % 2 ? "0.0078125" : "0.015625");
@@ -39,7 +39,7 @@ std::string weight_grid(int64_t channels, int64_t axis) {
   return " quantized float8e4m3fn scale [" + scales + "] zero [" + zeros + "] axis " + std::to_string(axis);
 }
 
-struct LayerText {
+struct FloatGridLayer {
   std::string x = "1, 32, 9, 8", w = "24, 32, 3, 3", y = "1, 24, 9, 8", op = "Conv";
   int64_t channels = 24, axis = 0;
   std::string fields = "kernel=[3, 3], pads_begin=[1, 1], pads_end=[1, 1]";
@@ -50,38 +50,34 @@ struct LayerText {
   std::string text() const {
     return "graph \"g\" {\n input %x: float32[" + x + "]" + grid("0.03125") + "\n" + operand_values +
            " const %w: float32[" + w + "]" +
-           (weight_grid_text.empty() ? weight_grid(channels, axis) : weight_grid_text) + " = random 3\n" +
+           (weight_grid_text.empty() ? float_weight_grid(channels, axis) : weight_grid_text) +
+           " = random 3\n" +
            (bias ? " const %b: float32[" + std::to_string(channels) + "] = random 5\n" : "") +
            " %y: float32[" + y + "]" + grid("0.25") + " = " + op + " \"l\" (%x, %w" + (bias ? ", %b" : "") +
            operands + ") {" + fields + "} epilogue " + epilogue + "\n output %y\n}\n";
   }
 };
 
-LayerText product(const std::string& x, const std::string& w, const std::string& y, int64_t columns) {
-  LayerText layer{.x = x, .w = w, .y = y, .op = "MatMul", .channels = columns, .axis = 1, .fields = ""};
+FloatGridLayer float_grid_product(const std::string& x, const std::string& w, const std::string& y,
+                                  int64_t columns) {
+  FloatGridLayer layer{.x = x, .w = w, .y = y, .op = "MatMul", .channels = columns, .axis = 1, .fields = ""};
   layer.bias = false;
   return layer;
 }
 
-bool has(const std::vector<std::string>& ran, const std::string& name, const std::string& types) {
-  return std::any_of(ran.begin(), ran.end(), [&](const std::string& r) {
-    return r.starts_with(name) && r.find(types) != std::string::npos;
-  });
-}
-
 TEST(CudaSmallFloatGrids, Products) {
-  LayerText residual = product("2, 35, 80", "80, 40", "2, 35, 40", 40);
+  FloatGridLayer residual = float_grid_product("2, 35, 80", "80, 40", "2, 35, 40", 40);
   residual.operand_values =
       " input %r: float32[2, 35, 40]" + grid("0.125") + "\n const %c: float32[40] = random 9\n";
   residual.operands = ", %r, %c";
   residual.epilogue = "3 {Add(0,2) Add(3,1) Relu(4) RoundToE4M3[0.25](5)}";
-  LayerText transposed = product("70, 208", "200, 208", "70, 200", 200);
+  FloatGridLayer transposed = float_grid_product("70, 208", "200, 208", "70, 200", 200);
   transposed.fields = "transpose_b=true";
   transposed.axis = 0;
-  LayerText per_tensor = product("300, 640", "640, 48", "300, 48", 48);
+  FloatGridLayer per_tensor = float_grid_product("300, 640", "640, 48", "300, 48", 48);
   per_tensor.weight_grid_text = grid("0.0078125");
   const auto ran = check_generated_grids(wgmma_family(),
-                                         {product("70, 208", "208, 200", "70, 200", 200).text(),
+                                         {float_grid_product("70, 208", "208, 200", "70, 200", 200).text(),
                                           residual.text(), transposed.text(), per_tensor.text()},
                                          2);
   const std::string in_fp8 = "float8e4m3fn:linear undefined:linear";
@@ -90,42 +86,43 @@ TEST(CudaSmallFloatGrids, Products) {
 }
 
 TEST(CudaSmallFloatGrids, Convolutions) {
-  LayerText strided{.x = "2, 48, 9, 9", .w = "40, 48, 3, 3", .y = "2, 40, 5, 5", .channels = 40};
+  FloatGridLayer strided{.x = "2, 48, 9, 9", .w = "40, 48, 3, 3", .y = "2, 40, 5, 5", .channels = 40};
   strided.fields = "kernel=[3, 3], strides=[2, 2], pads_begin=[1, 1], pads_end=[1, 1]";
-  LayerText valid{.x = "1, 144, 7, 7", .w = "32, 144, 3, 3", .y = "1, 32, 5, 5", .channels = 32};
+  FloatGridLayer valid{.x = "1, 144, 7, 7", .w = "32, 144, 3, 3", .y = "1, 32, 5, 5", .channels = 32};
   valid.fields = "kernel=[3, 3]";
-  LayerText point{.x = "2, 64, 5, 5", .w = "33, 64, 1, 1", .y = "2, 33, 5, 5", .channels = 33};
+  FloatGridLayer point{.x = "2, 64, 5, 5", .w = "33, 64, 1, 1", .y = "2, 33, 5, 5", .channels = 33};
   point.fields = "kernel=[1, 1]";
-  const auto ran = check_generated_grids(wgmma_conv_family(),
-                                         {LayerText().text(), strided.text(), valid.text(), point.text()}, 2);
+  const auto ran = check_generated_grids(
+      wgmma_conv_family(), {FloatGridLayer().text(), strided.text(), valid.text(), point.text()}, 2);
   EXPECT_TRUE(has(ran, "cuda_wgmma_conv", "float8e4m3fn")) << ran.size();
   EXPECT_GE(ran.size(), 4u * 6u);
   EXPECT_GE(check_generated_grids(wgmma_family(), {point.text()}, 2).size(), 6u);
 }
 
 TEST(CudaSmallFloatGrids, WhatIsRefusedSaysWhy) {
-  const auto reason = [](const LayerText& layer, const GeneratedFamily& family) {
+  const auto reason = [](const FloatGridLayer& layer, const GeneratedFamily& family) {
     for (const std::string& r : generated_grid_refusals(family, layer.text()))
       if (r.find("not in FP8") != std::string::npos) return r;
     return std::string();
   };
-  LayerText layer = product("8, 24", "24, 8", "8, 8", 8);
+  FloatGridLayer layer = float_grid_product("8, 24", "24, 8", "8, 8", 8);
   EXPECT_NE(reason(layer, wgmma_family()).find("multiples of 16 bytes"), std::string::npos);
-  layer = product("8, 32", "32, 8", "8, 8", 8);
+  layer = float_grid_product("8, 32", "32, 8", "8, 8", 8);
   layer.weight_grid_text = " quantized int8 scale [0.01] zero [0]";
   EXPECT_NE(reason(layer, wgmma_family()).find("the weights lie on a grid of int8"), std::string::npos);
-  layer = product("8, 32", "32, 8", "8, 8", 8);
-  layer.weight_grid_text = weight_grid(32, 0);
+  layer = float_grid_product("8, 32", "32, 8", "8, 8", 8);
+  layer.weight_grid_text = float_weight_grid(32, 0);
   EXPECT_NE(reason(layer, wgmma_family()).find("a scale per index of axis 0"), std::string::npos);
-  LayerText grouped{.w = "24, 16, 3, 3"};
+  FloatGridLayer grouped{.w = "24, 16, 3, 3"};
   grouped.fields += ", groups=2";
   EXPECT_NE(reason(grouped, wgmma_conv_family()).find("groups"), std::string::npos);
 }
 
 // One operand on a grid, and a result on another.
-std::string one(const std::string& x, const std::string& y, const std::string& op, const std::string& fields,
-                const std::string& epilogue = " epilogue {RoundToE4M3[0.0625](0)}",
-                const std::string& result = "0.0625") {
+std::string one_on_floats(const std::string& x, const std::string& y, const std::string& op,
+                          const std::string& fields,
+                          const std::string& epilogue = " epilogue {RoundToE4M3[0.0625](0)}",
+                          const std::string& result = "0.0625") {
   return "graph \"g\" {\n input %x: float32[" + x + "]" + grid("0.03125") + "\n %y: float32[" + y + "]" +
          grid(result) + " = " + op + " \"l\" (%x) {" + fields + "}" + epilogue + "\n output %y\n}\n";
 }
@@ -145,24 +142,25 @@ TEST(CudaSmallFloatGrids, Pointwise) {
 
 TEST(CudaSmallFloatGrids, WindowsAndSums) {
   const std::string pool = "kind=Max, kernel=[3, 3], strides=[2, 2], pads_begin=[1, 1], pads_end=[1, 1]";
-  EXPECT_GE(check_generated_grids(pool_family(), {one("2, 16, 9, 9", "2, 16, 5, 5", "Pool", pool),
-                                                  one("1, 3, 9, 9", "1, 3, 5, 5", "Pool", pool)})
+  EXPECT_GE(check_generated_grids(pool_family(), {one_on_floats("2, 16, 9, 9", "2, 16, 5, 5", "Pool", pool),
+                                                  one_on_floats("1, 3, 9, 9", "1, 3, 5, 5", "Pool", pool)})
                 .size(),
             8u);
-  EXPECT_GE(check_generated_grids(reduce_family(), {one("2, 32, 7, 7", "2, 32, 1, 1", "Reduce",
-                                                        "kind=Mean, axes=[2, 3], keepdims=true")})
+  EXPECT_GE(check_generated_grids(reduce_family(), {one_on_floats("2, 32, 7, 7", "2, 32, 1, 1", "Reduce",
+                                                                  "kind=Mean, axes=[2, 3], keepdims=true")})
                 .size(),
             8u);
-  LayerText depthwise{.x = "1, 32, 9, 8", .w = "32, 1, 3, 3", .y = "1, 32, 9, 8", .channels = 32};
+  FloatGridLayer depthwise{.x = "1, 32, 9, 8", .w = "32, 1, 3, 3", .y = "1, 32, 9, 8", .channels = 32};
   depthwise.fields = "kernel=[3, 3], pads_begin=[1, 1], pads_end=[1, 1], groups=32";
   EXPECT_GE(check_generated_grids(depthwise_family(), {depthwise.text()}).size(), 8u);
 }
 
 TEST(CudaSmallFloatGrids, Rows) {
-  EXPECT_GE(check_generated_grids(softmax_family(), {one("6, 40", "6, 40", "Softmax", "axis=1",
-                                                         " epilogue {RoundToE4M3[0.002](0)}", "0.002")})
-                .size(),
-            1u);
+  EXPECT_GE(
+      check_generated_grids(softmax_family(), {one_on_floats("6, 40", "6, 40", "Softmax", "axis=1",
+                                                             " epilogue {RoundToE4M3[0.002](0)}", "0.002")})
+          .size(),
+      1u);
   EXPECT_GE(check_generated_grids(layer_norm_family(),
                                   {"graph \"g\" {\n input %x: float32[6, 72]\n const %s: float32[72] = "
                                    "random 3\n const %b: float32[72] = random 4\n %y: float32[6, 72]" +
@@ -175,7 +173,7 @@ TEST(CudaSmallFloatGrids, Rows) {
 
 TEST(CudaSmallFloatGrids, Moved) {
   const auto ran = check_generated_grids(
-      copy_family(), {one("2, 32, 24", "2, 24, 32", "Transpose", "perm=[0, 2, 1]", "", "0.03125")});
+      copy_family(), {one_on_floats("2, 32, 24", "2, 24, 32", "Transpose", "perm=[0, 2, 1]", "", "0.03125")});
   EXPECT_TRUE(has(ran, "cuda_copy", "float8e4m3fn"));
   const char* const types[] = {"float32", "float16", "float8e4m3fn"};
   for (const std::string from : types)
@@ -193,8 +191,8 @@ TEST(CudaSmallFloatGrids, Moved) {
 
 // Hopper has kernels that multiply FP8; on other GPUs products compute in floats, and nothing stores it.
 TEST(CudaSmallFloatGrids, OtherGpusSayWhyTheyHaveNone) {
-  const GridCase layer(product("64, 128", "128, 64", "64, 64", 64).text(), {DType::Float16});
-  const GridCase pool(one("1, 16, 9, 9", "1, 16, 4, 4", "Pool", "kernel=[3, 3], strides=[2, 2]"));
+  const GridCase layer(float_grid_product("64, 128", "128, 64", "64, 64", 64).text(), {DType::Float16});
+  const GridCase pool(one_on_floats("1, 16, 9, 9", "1, 16, 4, 4", "Pool", "kernel=[3, 3], strides=[2, 2]"));
   for (const char* name : {"sm_80_a100", "sm_89_l4", "sm_90_h100", "sm_100_b200"}) {
     SCOPED_TRACE(name);
     const std::string path = std::string("tests/devices/") + name + ".json";

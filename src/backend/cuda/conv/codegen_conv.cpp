@@ -28,15 +28,15 @@ namespace lathe::cuda {
 
 namespace {
 
-constexpr std::string_view kRunner = "HopperConvolution";
+constexpr std::string_view kWgmmaConvRunner = "HopperConvolution";
 
-struct Variant {
+struct WgmmaConvVariant {
   HopperTile tile;
   int splits = 1;
   // The blocks that split K share a tile as a cluster; else a second kernel adds up what they stored.
   bool shares = false;
 
-  static Variant of(const TacticParams& params) {
+  static WgmmaConvVariant of(const TacticParams& params) {
     return {{params.get_int("rows") / 64, params.get_int("columns"), params.get_int("resident")},
             params.get_int("splits"),
             params.get("cluster") != 0};
@@ -71,7 +71,8 @@ int64_t steps_of(const ImplicitGemm& p) {
 }
 
 // A rough time in microseconds, to order variants and to leave out hopeless ones.
-double estimate(const Variant& v, const DeviceProperties& gpu, double m, double n, double all_steps) {
+double estimate_wgmma_conv(const WgmmaConvVariant& v, const DeviceProperties& gpu, double m, double n,
+                           double all_steps) {
   const double units = gpu.multiprocessors;
   const double blocks = std::ceil(m / v.tile.rows()) * std::ceil(n / v.tile.bn) * v.splits;
   const double steps = std::ceil(all_steps / v.splits);
@@ -93,8 +94,8 @@ double estimate(const Variant& v, const DeviceProperties& gpu, double m, double 
   return 1.0 + waves * wave(v.tile.resident) + wave(rest) + sum;
 }
 
-std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query, const Tactic& tactic,
-                              const DeviceProperties& gpu) {
+std::vector<WgmmaConvVariant> wgmma_conv_variants(const ImplicitGemm& p, const LayerQuery& query,
+                                                  const Tactic& tactic, const DeviceProperties& gpu) {
   const double units = gpu.multiprocessors;
   const auto [m, n, k, batches] = sizes_at_opt(p, query);
   const int64_t steps = steps_of(p);
@@ -102,12 +103,12 @@ std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query, co
   bool plain = true;                                                // rows of A that lie one after the other
   for (const ImplicitGemm::Axis& a : p.axes)
     plain = plain && a.kernel == 1 && a.stride == 1 && a.pad_begin.is_constant(0);
-  std::vector<std::pair<double, Variant>> timed;
+  std::vector<std::pair<double, WgmmaConvVariant>> timed;
   for (const int groups : {1, 2, 3})
     for (const int bn : {32, 64, 96, 128, 192, 256})
       for (const int resident : {1, 2, 3})
         for (const int kind : {1, 2, 4, 8, -2, -3, -4, -6, -8}) {
-          const Variant v{{groups, bn, resident}, std::abs(kind), kind > 1};
+          const WgmmaConvVariant v{{groups, bn, resident}, std::abs(kind), kind > 1};
           const int splits = v.splits;
           const double tiles = std::ceil(m / v.tile.rows()) * std::ceil(n / bn), blocks = tiles * splits;
           if (plain && !v.shares && (splits > 1 || bn > 64)) continue;  // codegen_wgmma.cpp has these
@@ -119,7 +120,7 @@ std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query, co
           // One that fits more blocks than there are is only smaller, so that the next kernel's blocks find a
           // place beside it.
           if (blocks <= units * (resident - 1) && (resident < 3 || splits > 1)) continue;
-          timed.emplace_back(estimate(v, gpu, m, n, static_cast<double>(steps)), v);
+          timed.emplace_back(estimate_wgmma_conv(v, gpu, m, n, static_cast<double>(steps)), v);
         }
   return most_promising(std::move(timed));
 }
@@ -153,9 +154,9 @@ Support describe(const LayerQuery& query, const Tactic& tactic, ImplicitGemm& p)
   return {};
 }
 
-std::vector<Tactic> list_typed(const LayerQuery& query, const StoredTypes& types,
-                               const DeviceProperties& gpu) {
-  Tactic base = typed_tactic(query, kRunner, "cuda_wgmma_conv", {types.input, kChannelsLast},
+std::vector<Tactic> list_typed_wgmma_conv(const LayerQuery& query, const StoredTypes& types,
+                                          const DeviceProperties& gpu) {
+  Tactic base = typed_tactic(query, kWgmmaConvRunner, "cuda_wgmma_conv", {types.input, kChannelsLast},
                              {types.output, kChannelsLast});
   list_weights(query, number_beside(query, types.output), base);
   const Value& weights = query.graph.value(query.layer().inputs[1]);
@@ -169,16 +170,16 @@ std::vector<Tactic> list_typed(const LayerQuery& query, const StoredTypes& types
   if (base.support.ok) base.support = describe(query, base, p);
   if (!base.support.ok) return {refused_for(types.input, base)};
   std::vector<Tactic> tactics;
-  for (const Variant& v : variants(p, query, base, gpu))
+  for (const WgmmaConvVariant& v : wgmma_conv_variants(p, query, base, gpu))
     tactics.push_back(with_variant(base, v.name(), v.params()));
   return tactics;
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
+std::vector<Tactic> list_wgmma_conv(const LayerQuery& query, const Device& device) {
   if (!std::holds_alternative<Conv>(query.layer().op) || !device.properties.is_hopper()) return {};
   std::vector<Tactic> tactics;
   for (const StoredTypes& types : tensor_core_types(query)) {
-    const std::vector<Tactic> typed = list_typed(query, types, device.properties);
+    const std::vector<Tactic> typed = list_typed_wgmma_conv(query, types, device.properties);
     tactics.insert(tactics.end(), typed.begin(), typed.end());
   }
   return tactics;
@@ -188,7 +189,8 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
 struct Operands {
   std::string pixels, weights;  // tensor maps
 };
-Operands begin_tile(KernelBuilder& b, const LayerQuery& query, const ImplicitGemm& p, const Variant& v) {
+Operands begin_tile(KernelBuilder& b, const LayerQuery& query, const ImplicitGemm& p,
+                    const WgmmaConvVariant& v) {
   const Dim tiles_m = ceil_div(p.m, Dim(v.tile.rows())), tiles_n = ceil_div(p.n, Dim(v.tile.bn));
   const int64_t steps = steps_of(p), pieces = (p.channels.value() + p.step() - 1) / p.step();
   const ImplicitGemm::Axis &h = p.axes[0], &w = p.axes[1];
@@ -223,8 +225,8 @@ Operands begin_tile(KernelBuilder& b, const LayerQuery& query, const ImplicitGem
   return operands;
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device& device) {
-  const Variant v = Variant::of(tactic.params);
+LayerSource generate_wgmma_conv(const LayerQuery& query, const Tactic& tactic, const Device& device) {
+  const WgmmaConvVariant v = WgmmaConvVariant::of(tactic.params);
   ImplicitGemm p;
   const Support support = describe(query, tactic, p);
   check(support.ok, "a refused convolution is generated: " + support.reason);
@@ -281,7 +283,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily wgmma_conv_family() {
-  return {kRunner, list, generate, packs_alike};
+  return {kWgmmaConvRunner, list_wgmma_conv, generate_wgmma_conv, packs_alike};
 }
 
 }  // namespace lathe::cuda

@@ -23,14 +23,14 @@ namespace lathe::cuda {
 
 namespace {
 
-constexpr std::string_view kRunner = "SqueezeExcite";
+constexpr std::string_view kSqueezeExciteRunner = "SqueezeExcite";
 constexpr int64_t kBlocks = 8;
 // A block takes no more of a multiprocessor than leaves the next kernel a place.
 int64_t most_shared_bytes(const DeviceProperties& gpu) {
   return std::min<int64_t>(200 << 10, gpu.shared_bytes_per_block);
 }
 
-struct Sizes {
+struct SqueezeExciteSizes {
   int64_t channels = 0, middle = 0;
   Dim images, pixels = 1;
 
@@ -40,24 +40,24 @@ struct Sizes {
   int64_t padded_middle() const { return (middle + 3) / 4 * 4; }
 };
 
-std::optional<Sizes> sizes_of(const LayerQuery& query) {
+std::optional<SqueezeExciteSizes> sizes_of(const LayerQuery& query) {
   const Shape& x = input_shape(query, 0);
   const Shape& w = input_shape(query, 1);
   if (!x[1].is_constant() || !w[0].is_constant()) return std::nullopt;
-  return Sizes{
+  return SqueezeExciteSizes{
       .channels = x[1].value(), .middle = w[0].value(), .images = x[0], .pixels = product(x, 2, x.size())};
 }
 
 // Floats in shared memory, and weights behind them when they fit.
-int64_t float_count(const Sizes& s, int threads, int v) {
+int64_t float_count(const SqueezeExciteSizes& s, int threads, int v) {
   const int64_t lanes = std::max<int64_t>(1, threads / (s.channels / v));
   return (lanes * s.channels + 3) / 4 * 4 + (2 * kBlocks + 2) * s.part() + 2 * s.padded_middle();
 }
-int64_t weight_bytes(const Sizes& s, DType type) {
+int64_t weight_bytes(const SqueezeExciteSizes& s, DType type) {
   return 2 * s.part() * s.middle * dtype_size(type);
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
+std::vector<Tactic> list_squeeze_excite(const LayerQuery& query, const Device& device) {
   const Node& node = query.layer();
   // Only where blocks form clusters.
   if (!std::holds_alternative<SqueezeExcite>(node.op) || !device.properties.has_clusters()) return {};
@@ -68,8 +68,8 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
   std::vector<Tactic> tactics;
   for (const DType type : allowed_types_first(query))
     for (const int threads : {512, 256}) {
-      Tactic t =
-          typed_tactic(query, kRunner, "cuda_squeeze_excite", {type, kChannelsLast}, {type, kChannelsLast});
+      Tactic t = typed_tactic(query, kSqueezeExciteRunner, "cuda_squeeze_excite", {type, kChannelsLast},
+                              {type, kChannelsLast});
       for (size_t i = 1; i < node.op_input_count(); ++i) {
         t.inputs[i] = {};
         if (node.inputs[i] != kNoValue && !query.graph.value(node.inputs[i]).is_constant())
@@ -96,7 +96,8 @@ std::vector<std::byte> floats_as(DType type, const std::vector<double>& values) 
 }
 
 // [block][middle][part of the channels], then [block][part of the channels][middle].
-std::vector<std::byte> pack_weights(const Tensor& first, const Tensor& second, const Sizes& s, DType type) {
+std::vector<std::byte> pack_weights(const Tensor& first, const Tensor& second, const SqueezeExciteSizes& s,
+                                    DType type) {
   const std::vector<double> w1 = first.to_doubles(), w2 = second.to_doubles();
   const int64_t half = kBlocks * s.part() * s.middle;
   std::vector<double> packed(static_cast<size_t>(2 * half), 0.0);
@@ -112,7 +113,7 @@ std::vector<std::byte> pack_weights(const Tensor& first, const Tensor& second, c
 }
 
 // FP32, zeros where there is none: the middle layer's, then the gates'.
-std::vector<std::byte> pack_biases(const Tensor& first, const Tensor& second, const Sizes& s) {
+std::vector<std::byte> pack_biases(const Tensor& first, const Tensor& second, const SqueezeExciteSizes& s) {
   std::vector<double> packed(static_cast<size_t>(s.middle + s.channels), 0.0);
   if (first) {
     const std::vector<double> b = first.to_doubles();
@@ -126,10 +127,11 @@ std::vector<std::byte> pack_biases(const Tensor& first, const Tensor& second, co
 }
 
 // [middle][channels] twice, channels padded to eight.
-int64_t pitch_of(const Sizes& s) {
+int64_t pitch_of(const SqueezeExciteSizes& s) {
   return (s.channels + 7) / 8 * 8;
 }
-std::vector<std::byte> pack_matrices(const Tensor& first, const Tensor& second, const Sizes& s, DType type) {
+std::vector<std::byte> pack_matrices(const Tensor& first, const Tensor& second, const SqueezeExciteSizes& s,
+                                     DType type) {
   const std::vector<double> w1 = first.to_doubles(), w2 = second.to_doubles();
   const int64_t pitch = pitch_of(s);
   std::vector<double> packed(static_cast<size_t>(2 * s.middle * pitch), 0.0);
@@ -142,8 +144,8 @@ std::vector<std::byte> pack_matrices(const Tensor& first, const Tensor& second, 
 }
 
 // What the device text of squeeze_excite.cuh wants; `staged`: weights have room in shared memory.
-void set_constants(KernelBuilder& b, const Sizes& s, DType type, int threads, int v, int64_t parts,
-                   bool staged) {
+void set_constants(KernelBuilder& b, const SqueezeExciteSizes& s, DType type, int threads, int v,
+                   int64_t parts, bool staged) {
   const int64_t columns = std::min<int64_t>(s.channels / v, threads);
   b.global("typedef " + std::string(storage_name(type)) + " T;");
   b.constants({{"THREADS", threads},
@@ -169,15 +171,15 @@ Tensor constant_input(const LayerQuery& query, size_t i) {
                                                                  : Tensor();
 }
 
-PackedBlock bias_block(const LayerQuery& query, const Sizes& s) {
+PackedBlock bias_block(const LayerQuery& query, const SqueezeExciteSizes& s) {
   return {dtype_bytes(DType::Float32, s.middle + s.channels),
           [first = constant_input(query, 2), second = constant_input(query, 4), s] {
             return pack_biases(first, second, s);
           }};
 }
 
-LayerSource generate_steps(const LayerQuery& query, const Tactic& tactic, const Sizes& s, int threads,
-                           const DeviceProperties& gpu) {
+LayerSource generate_steps(const LayerQuery& query, const Tactic& tactic, const SqueezeExciteSizes& s,
+                           int threads, const DeviceProperties& gpu) {
   const auto& op = std::get<SqueezeExcite>(query.layer().op);
   const DType type = tactic.inputs[0].dtype;
   const Tail tail(query, tactic);
@@ -236,9 +238,9 @@ LayerSource generate_steps(const LayerQuery& query, const Tactic& tactic, const 
   return source;
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device& device) {
+LayerSource generate_squeeze_excite(const LayerQuery& query, const Tactic& tactic, const Device& device) {
   const auto& op = std::get<SqueezeExcite>(query.layer().op);
-  const Sizes s = *sizes_of(query);
+  const SqueezeExciteSizes s = *sizes_of(query);
   const DType type = tactic.inputs[0].dtype;
   const int threads = tactic.params.get_int("threads");
   if (tactic.params.get("steps", 0) != 0) return generate_steps(query, tactic, s, threads, device.properties);
@@ -273,7 +275,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily squeeze_excite_family() {
-  return {kRunner, list, generate, packs_alike};
+  return {kSqueezeExciteRunner, list_squeeze_excite, generate_squeeze_excite, packs_alike};
 }
 
 }  // namespace lathe::cuda

@@ -24,7 +24,7 @@ namespace lathe::cuda {
 
 namespace {
 
-constexpr std::string_view kRunner = "StemConvolution";
+constexpr std::string_view kStemRunner = "StemConvolution";
 
 struct Stem {
   ImplicitGemm::Axis h, w;
@@ -60,12 +60,12 @@ Support describe(const LayerQuery& query, const Tactic& tactic, Stem& s, Implici
   return {};
 }
 
-struct Variant {
+struct StemVariant {
   int rows = 1;    // of the result, for each block
   int tiles = 8;   // of a row, sixteen pixels each
   int groups = 1;  // of four warps, which compute four tiles at a time
 
-  static Variant of(const TacticParams& params) {
+  static StemVariant of(const TacticParams& params) {
     return {params.get_int("rows"), params.get_int("tiles"), params.get_int("groups")};
   }
   TacticParams params() const { return {{"rows", rows}, {"tiles", tiles}, {"groups", groups}}; }
@@ -85,20 +85,20 @@ int64_t weight_bytes(const Stem& s, int64_t bn) {
 }
 
 // Weights, the rows of the image that the block's windows see, and the results of each warp.
-int64_t shared_bytes(const Stem& s, const Variant& v, int64_t n) {
+int64_t shared_bytes(const Stem& s, const StemVariant& v, int64_t n) {
   const int64_t bn = columns_of_block(n);
   return 1024 + weight_bytes(s, bn) + (s.channels * v.rows_in(s) * v.words() + 3) / 4 * 16 +
          4 * v.groups * 16 * (bn + 8) * 2;
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
+std::vector<Tactic> list_stem(const LayerQuery& query, const Device& device) {
   if (!std::holds_alternative<Conv>(query.layer().op) || !device.properties.is_hopper()) return {};
   const Value &x = query.graph.value(query.layer().inputs[0]),
               &weights = query.graph.value(query.layer().inputs[1]);
   std::vector<Tactic> tactics;
   for (const DType type : layer_types(query)) {
     if (!is_half(type)) continue;
-    Tactic base = typed_tactic(query, kRunner, "cuda_stem", {x.dtype, kLinear}, {type, kChannelsLast});
+    Tactic base = typed_tactic(query, kStemRunner, "cuda_stem", {x.dtype, kLinear}, {type, kChannelsLast});
     list_weights(query, type, base);
     Stem s;
     ImplicitGemm p;
@@ -119,11 +119,11 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
       const int64_t tiles = (s.w.out.value() + 15) / 16, blocks = (tiles + 7) / 8;
       in_row = static_cast<int>((tiles + blocks - 1) / blocks);
     }
-    std::vector<Variant> variants = {
+    std::vector<StemVariant> variants = {
         {1, in_row, 1}, {2, in_row, 2}, {1, in_row, 2}, {4, in_row, 2}, {4, in_row, 1}};
     if (sizes_at_opt(p, query).m / 16 / in_row > 4.0 * device.properties.multiprocessors)
       std::reverse(variants.begin(), variants.end());
-    for (const Variant& v : variants)
+    for (const StemVariant& v : variants)
       if (shared_bytes(s, v, p.n.value()) <= device.properties.shared_bytes_per_block)
         tactics.push_back(with_variant(base, v.name(), v.params()));
   }
@@ -148,8 +148,8 @@ std::vector<std::byte> pack_stem(const Tensor& weights, const Stem& s, int64_t b
   return {t.bytes().begin(), t.bytes().end()};
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
-  const Variant v = Variant::of(tactic.params);
+LayerSource generate_stem(const LayerQuery& query, const Tactic& tactic, const Device&) {
+  const StemVariant v = StemVariant::of(tactic.params);
   Stem s;
   ImplicitGemm p;
   const Support support = describe(query, tactic, s, p);
@@ -208,7 +208,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily stem_family() {
-  return {kRunner, list, generate, packs_alike};
+  return {kStemRunner, list_stem, generate_stem, packs_alike};
 }
 
 }  // namespace lathe::cuda

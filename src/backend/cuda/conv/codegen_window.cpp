@@ -25,18 +25,14 @@ struct Axis {
   int64_t kernel = 1, stride = 1, dilation = 1;
 };
 
-int64_t entry(const Ints& list, size_t i, int64_t otherwise) {
-  return i < list.size() ? list[i] : otherwise;
-}
-
 template <class Window>
 std::vector<Axis> axes_of(const Window& op, const Shape& x, const Shape& y, const Ints& kernel) {
   std::vector<Axis> axes;
   for (size_t i = 0; i + 2 < x.size(); ++i) {
-    Axis a{x[i + 2], y[i + 2], 0, 0, kernel[i], entry(op.strides, i, 1), entry(op.dilations, i, 1)};
+    Axis a{x[i + 2], y[i + 2], 0, 0, kernel[i], entry_or(op.strides, i, 1), entry_or(op.dilations, i, 1)};
     if (op.auto_pad == AutoPad::NotSet) {
-      a.pad_begin = entry(op.pads_begin, i, 0);
-      a.pad_end = entry(op.pads_end, i, 0);
+      a.pad_begin = entry_or(op.pads_begin, i, 0);
+      a.pad_end = entry_or(op.pads_end, i, 0);
     } else if (op.auto_pad != AutoPad::Valid) {
       const Dim reach((a.kernel - 1) * a.dilation + 1);
       const Dim total = max((a.out - Dim(1)) * Dim(a.stride) + reach - a.in, Dim(0));

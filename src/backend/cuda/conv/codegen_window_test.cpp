@@ -8,8 +8,6 @@ GeneratedFamily pool_family();
 GeneratedFamily depthwise_family();
 namespace {
 
-const std::vector<DType> kHalves = {DType::Float16, DType::BFloat16};
-
 TEST(CudaPool, KindsWindowsAndFormats) {
   std::vector<LayerCase> cases;
   for (const PoolKind kind : {PoolKind::Max, PoolKind::Average, PoolKind::Lp})

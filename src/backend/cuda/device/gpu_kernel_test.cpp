@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/device/gpu_kernel.h"
+#include "backend/cuda/device/h200_check.h"
 
 #include <gtest/gtest.h>
 
@@ -12,11 +13,6 @@
 
 namespace lathe::cuda {
 namespace {
-
-std::shared_ptr<const Device> h200() {
-  const std::string path = "tests/gpu/h200.json";
-  return describe_device(DeviceProperties::from_json(read_file(path), path));
-}
 
 TEST(DeviceProperties, SurviveTheirFile) {
   DeviceProperties properties;

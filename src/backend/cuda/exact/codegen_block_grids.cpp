@@ -12,7 +12,7 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::string_view kRunner = "BlockGrids";
+constexpr std::string_view kBlockGridsRunner = "BlockGrids";
 
 bool is_signed(DType type) {
   return dtype_info(type).is_signed;
@@ -31,7 +31,7 @@ bool is_pointwise(const LayerQuery& query) {
          });
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_block_grids(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   const bool quantizes = std::holds_alternative<QuantizeLinear>(node.op);
   if ((!quantizes && !std::holds_alternative<DequantizeLinear>(node.op)) || is_pointwise(query)) return {};
@@ -39,7 +39,8 @@ std::vector<Tactic> list(const LayerQuery& query, const Device&) {
       quantizes ? std::vector<DType>{query.graph.value(node.outputs[0]).dtype} : allowed_types_first(query);
   std::vector<Tactic> tactics;
   for (const DType type : types) {
-    Tactic t = linear_tactic(query, kRunner, quantizes ? "cuda_quantize_blocks" : "cuda_dequantize_blocks");
+    Tactic t = linear_tactic(query, kBlockGridsRunner,
+                             quantizes ? "cuda_quantize_blocks" : "cuda_dequantize_blocks");
     t.outputs[0].dtype = type;
     const DType number = quantizes ? t.inputs[0].dtype : type, integer = quantizes ? type : t.inputs[0].dtype;
     t.support = stands_on_grid(integer);
@@ -74,7 +75,7 @@ std::string scale_index(KernelBuilder& b, const LayerQuery& query, int64_t axis,
          b.number(scale.size() == x.size() ? scale[at] : scale[0]) + "}";
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_block_grids(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const Node& node = query.layer();
   const auto* quantize = std::get_if<QuantizeLinear>(&node.op);
   const auto* dequantize = std::get_if<DequantizeLinear>(&node.op);
@@ -110,7 +111,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily block_grids_family() {
-  return {kRunner, list, generate};
+  return {kBlockGridsRunner, list_block_grids, generate_block_grids};
 }
 
 }  // namespace lathe::cuda

@@ -10,11 +10,11 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::string_view kRunner = "ExactProduct";
+constexpr std::string_view kExactProductRunner = "ExactProduct";
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_exact_product(const LayerQuery& query, const Device&) {
   if (!std::holds_alternative<MatMul>(query.layer().op) || is_kernel_float(layer_types(query)[0])) return {};
-  return {exact_product(query, kRunner)};
+  return {exact_product(query, kExactProductRunner)};
 }
 
 // An operand as a stack of matrices: where each begins, and strides of rows and columns.
@@ -106,7 +106,7 @@ LayerSource generate_exact_product(const LayerQuery& query, const Tactic& tactic
 }
 
 GeneratedFamily exact_product_family() {
-  return {kRunner, list, generate_exact_product};
+  return {kExactProductRunner, list_exact_product, generate_exact_product};
 }
 
 }  // namespace lathe::cuda

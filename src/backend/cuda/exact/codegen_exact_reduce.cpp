@@ -13,7 +13,7 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::string_view kRunner = "ExactReduce";
+constexpr std::string_view kExactReduceRunner = "ExactReduce";
 
 bool is_integer_kind(ReduceKind kind) {
   return kind == ReduceKind::Sum || kind == ReduceKind::Max || kind == ReduceKind::Min ||
@@ -47,9 +47,9 @@ bool is_listed_integer(DType type) {
   return type == DType::Int64 || type == DType::Int32;
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_exact_reduce(const LayerQuery& query, const Device&) {
   if (!std::holds_alternative<Reduce>(query.layer().op)) return {};
-  std::vector<Tactic> tactics = exact_reductions(query, kRunner);
+  std::vector<Tactic> tactics = exact_reductions(query, kExactReduceRunner);
   std::erase_if(tactics, [&](const Tactic& t) {
     return is_kernel_float(t.inputs[0].dtype) && !has_axes_operand(query) && !is_identity(query);
   });
@@ -165,7 +165,7 @@ LayerSource generate_exact_reduction(const LayerQuery& query, const Tactic& tact
 }
 
 GeneratedFamily exact_reduce_family() {
-  return {kRunner, list, generate_exact_reduction};
+  return {kExactReduceRunner, list_exact_reduce, generate_exact_reduction};
 }
 
 }  // namespace lathe::cuda

@@ -8,15 +8,15 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::string_view kRunner = "ExactSoftmax";
+constexpr std::string_view kExactSoftmaxRunner = "ExactSoftmax";
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_exact_softmax(const LayerQuery& query, const Device&) {
   const DType type = layer_types(query)[0];
   if (!std::holds_alternative<Softmax>(query.layer().op) || type != DType::Float64) return {};
-  return {typed_tactic(query, kRunner, "cuda_softmax_exact", {type, kLinear}, {type, kLinear})};
+  return {typed_tactic(query, kExactSoftmaxRunner, "cuda_softmax_exact", {type, kLinear}, {type, kLinear})};
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_exact_softmax(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const auto& op = std::get<Softmax>(query.layer().op);
   const Shape& x = input_shape(query, 0);
   Dim length = 1, inner = 1;
@@ -42,7 +42,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily exact_softmax_family() {
-  return {kRunner, list, generate};
+  return {kExactSoftmaxRunner, list_exact_softmax, generate_exact_softmax};
 }
 
 }  // namespace lathe::cuda

@@ -8,35 +8,35 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::string_view kRunner = "Matrices";
-constexpr int64_t kMostRows = 64;
+constexpr std::string_view kMatricesRunner = "Matrices";
+constexpr int64_t kMostMatrixRows = 64;
 
 int64_t shared_bytes(int64_t n, bool inverse) {
   return 8 * n * n * (inverse ? 2 : 1);
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
+std::vector<Tactic> list_matrices(const LayerQuery& query, const Device& device) {
   const Node& node = query.layer();
   const bool inverse = std::holds_alternative<Inverse>(node.op);
   if (!inverse && !std::holds_alternative<Det>(node.op)) return {};
   std::vector<Tactic> tactics;
   for (const DType type : allowed_types_first(query)) {
-    Tactic t =
-        typed_tactic(query, kRunner, inverse ? "cuda_inverse" : "cuda_det", {type, kLinear}, {type, kLinear});
+    Tactic t = typed_tactic(query, kMatricesRunner, inverse ? "cuda_inverse" : "cuda_det", {type, kLinear},
+                            {type, kLinear});
     const Dim& n = input_shape(query, 0).back();
     if (t.support.ok && !is_kernel_float(type))
       t.support = Support::no("no kernel for " + std::string(dtype_name(type)));
     if (!n.is_constant())
       t.support = Support::no("the rows of a matrix are known only at run time");
-    else if (n.value() > kMostRows ||
+    else if (n.value() > kMostMatrixRows ||
              shared_bytes(n.value(), inverse) > device.properties.shared_bytes_per_block)
-      t.support = Support::no("matrices of more than " + std::to_string(kMostRows) + " rows");
+      t.support = Support::no("matrices of more than " + std::to_string(kMostMatrixRows) + " rows");
     tactics.push_back(std::move(t));
   }
   return tactics;
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_matrices(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const bool inverse = std::holds_alternative<Inverse>(query.layer().op);
   const Shape& x = input_shape(query, 0);
   const int64_t n = x.back().value();
@@ -57,7 +57,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily matrices_family() {
-  return {kRunner, list, generate};
+  return {kMatricesRunner, list_matrices, generate_matrices};
 }
 
 }  // namespace lathe::cuda

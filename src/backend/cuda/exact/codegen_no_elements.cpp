@@ -38,7 +38,7 @@ bool does_nothing(const LayerQuery& query) {
                                                    [&](ValueId id) { return is_always_empty(query, id); });
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_no_elements(const LayerQuery& query, const Device&) {
   if (!has_empty_operand(query)) return {};
   if (does_nothing(query)) return {linear_tactic(query, kNoElementsRunner, "cuda_nothing")};
   if (std::holds_alternative<Reduce>(query.layer().op)) return exact_reductions(query, kNoElementsRunner);
@@ -46,7 +46,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Device&) {
   return {};
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device& device) {
+LayerSource generate_no_elements(const LayerQuery& query, const Tactic& tactic, const Device& device) {
   if (does_nothing(query)) return {};
   if (std::holds_alternative<MatMul>(query.layer().op)) return generate_exact_product(query, tactic, device);
   return generate_exact_reduction(query, tactic, device);
@@ -55,7 +55,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily no_elements_family() {
-  return {kNoElementsRunner, list, generate};
+  return {kNoElementsRunner, list_no_elements, generate_no_elements};
 }
 
 }  // namespace lathe::cuda

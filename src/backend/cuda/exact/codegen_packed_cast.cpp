@@ -7,12 +7,12 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::string_view kRunner = "PackedCast";
+constexpr std::string_view kPackedCastRunner = "PackedCast";
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_packed_cast(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   if (!std::holds_alternative<Cast>(node.op)) return {};
-  Tactic t = linear_tactic(query, kRunner, "cuda_packed_cast");
+  Tactic t = linear_tactic(query, kPackedCastRunner, "cuda_packed_cast");
   const DType from = t.inputs[0].dtype, to = t.outputs[0].dtype;
   if (!is_packed(from) && !is_packed(to)) return {};
   t.support = readable(from);
@@ -21,7 +21,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Device&) {
   return {t};
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_packed_cast(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const DType to = tactic.outputs[0].dtype;
   KernelBuilder b = start_kernel(query, tactic, "packed_cast", to);
   b.set_fast_math(false);
@@ -39,7 +39,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily packed_cast_family() {
-  return {kRunner, list, generate};
+  return {kPackedCastRunner, list_packed_cast, generate_packed_cast};
 }
 
 }  // namespace lathe::cuda

@@ -20,8 +20,8 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::string_view kRunner = "Trees";
-constexpr int kThreads = 256;
+constexpr std::string_view kTreesRunner = "Trees";
+constexpr int kTreeThreads = 256;
 constexpr int64_t kMostTargets = 4096, kMostTrees = 8192;
 using T = TreeEnsemble;
 
@@ -31,7 +31,7 @@ std::vector<Tensor> tables_of(const LayerQuery& query) {
   return tables;
 }
 
-Support supports(const LayerQuery& query, DType type) {
+Support supports_trees(const LayerQuery& query, DType type) {
   const Node& node = query.layer();
   if (!is_kernel_float(type) && type != DType::Float64)
     return Support::no("no kernel for " + std::string(dtype_name(type)));
@@ -48,13 +48,13 @@ Support supports(const LayerQuery& query, DType type) {
   return {};
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_trees(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   if (!std::holds_alternative<T>(node.op)) return {};
   // Thresholds decide in the type of the model: no other is offered.
   const DType type = query.graph.value(node.inputs[0]).dtype;
-  Tactic t = typed_tactic(query, kRunner, "cuda_trees", {type, kLinear}, {type, kLinear});
-  if (t.support.ok) t.support = supports(query, type);
+  Tactic t = typed_tactic(query, kTreesRunner, "cuda_trees", {type, kLinear}, {type, kLinear});
+  if (t.support.ok) t.support = supports_trees(query, type);
   for (size_t i = 1; i < T::kInputs; ++i) t.inputs[i] = {};
   return {t};
 }
@@ -94,24 +94,24 @@ std::vector<std::byte> pack_nodes(const TreeTables& t) {
   return bytes_of(words);
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_trees(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const auto& op = std::get<T>(query.layer().op);
   const Shape& x = input_shape(query, 0);
   const int64_t trees = input_shape(query, T::kRoots)[0].value(),
                 nodes = input_shape(query, T::kFeatures)[0].value();
   const int64_t leaves = input_shape(query, T::kLeafBegins)[0].value(),
                 weights = input_shape(query, T::kLeafTargets)[0].value();
-  const int64_t parts = std::clamp<int64_t>(kThreads / op.targets, 1, 64),
+  const int64_t parts = std::clamp<int64_t>(kTreeThreads / op.targets, 1, 64),
                 sums_at = (trees * 4 + 15) / 16 * 16;
   KernelBuilder b = start_kernel(query, tactic, "trees", tactic.outputs[0].dtype);
   Tail(query, tactic).emit(b, 1);
   b.kernel().grid[0] = x[0];
-  b.kernel().threads = kThreads;
+  b.kernel().threads = kTreeThreads;
   b.kernel().shared_bytes = static_cast<int>(sums_at + parts * op.targets * 12);
   const auto number = [](std::string_view name, int64_t value) {
     return std::string(name) + " = " + std::to_string(value);
   };
-  b.global("constexpr int " + number("THREADS", kThreads) + ", " + number("TREES", trees) + ", " +
+  b.global("constexpr int " + number("THREADS", kTreeThreads) + ", " + number("TREES", trees) + ", " +
            number("TARGETS", op.targets) + ", " + number("PARTS", parts) + ", " + number("SUMS_AT", sums_at) +
            ", " + number("FEATURES", x[1].value()) + ", " +
            number("AGGREGATE", static_cast<int64_t>(op.aggregate)) + ";");
@@ -150,7 +150,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily trees_family() {
-  return {kRunner, list, generate, packs_alike};
+  return {kTreesRunner, list_trees, generate_trees, packs_alike};
 }
 
 }  // namespace lathe::cuda

@@ -8,22 +8,22 @@ namespace lathe::cuda {
 
 namespace {
 
-constexpr std::string_view kRunner = "BitCast";
+constexpr std::string_view kBitCastRunner = "BitCast";
 
 DType carrier(int bytes) {
   return bytes == 1 ? DType::UInt8 : bytes == 2 ? DType::UInt16 : bytes == 4 ? DType::UInt32 : DType::Int64;
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_bit_cast(const LayerQuery& query, const Device&) {
   if (!std::holds_alternative<BitCast>(query.layer().op)) return {};
-  Tactic t = linear_tactic(query, kRunner, "cuda_bit_cast");
+  Tactic t = linear_tactic(query, kBitCastRunner, "cuda_bit_cast");
   const int bits = dtype_info(t.outputs[0].dtype).bits;
   if (bits < 8 || bits > 64) t.support = Support::no("elements of " + std::to_string(bits) + " bits");
   if (!query.layer().epilogue.empty()) t.support = Support::no("a copy of bytes applies no epilogue");
   return {t};
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_bit_cast(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const DType type = tactic.outputs[0].dtype, stored = carrier(dtype_size(type));
   const Dim total = element_count(output_shape(query));
   const int v = vector_width(full_vector(stored), {total});
@@ -40,7 +40,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily bit_cast_family() {
-  return {kRunner, list, generate};
+  return {kBitCastRunner, list_bit_cast, generate_bit_cast};
 }
 
 }  // namespace lathe::cuda

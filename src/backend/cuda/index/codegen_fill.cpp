@@ -9,11 +9,11 @@ namespace lathe::cuda {
 
 namespace {
 
-constexpr std::string_view kRunner = "Fill";
+constexpr std::string_view kFillRunner = "Fill";
 // Each is an argument of the kernel, of which there is room for 4 KB.
 constexpr size_t kMostDims = 256;
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_fill(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   std::string name;
   if (std::holds_alternative<Fill>(node.op)) name = "cuda_fill";
@@ -22,7 +22,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Device&) {
   if (std::holds_alternative<ShapeOf>(node.op)) name = "cuda_shape_of";
   if (name.empty()) return {};
   const DType type = query.graph.value(node.outputs[0]).number_type();
-  Tactic t = linear_tactic(query, kRunner, name);
+  Tactic t = linear_tactic(query, kFillRunner, name);
   t.inputs.resize(node.op_input_count());
   t.support = Tail::list(query, t.outputs[0], t.inputs);
   const auto* dims = std::get_if<ShapeTensor>(&node.op);
@@ -77,7 +77,7 @@ LayerSource generate_fill(const LayerQuery& query, const Tactic& tactic, double 
   return {{end_elements(b, v)}};
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_fill(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const Op& op = query.layer().op;
   if (const auto* fill = std::get_if<Fill>(&op)) return generate_fill(query, tactic, fill->value);
   if (const auto* shape = std::get_if<ShapeTensor>(&op)) return generate_dims(query, tactic, shape->dims);
@@ -89,7 +89,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily fill_family() {
-  return {kRunner, list, generate};
+  return {kFillRunner, list_fill, generate_fill};
 }
 
 }  // namespace lathe::cuda

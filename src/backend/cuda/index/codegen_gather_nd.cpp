@@ -10,15 +10,15 @@ namespace lathe::cuda {
 
 namespace {
 
-constexpr std::string_view kRunner = "GatherND";
+constexpr std::string_view kGatherNdRunner = "GatherND";
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_gather_nd(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   if (!std::holds_alternative<GatherND>(node.op)) return {};
   std::vector<Tactic> tactics;
   for (const DType type : allowed_types_first(query)) {
     const Value& data = query.graph.value(node.inputs[0]);
-    Tactic t = typed_tactic(query, kRunner, "cuda_gather_nd",
+    Tactic t = typed_tactic(query, kGatherNdRunner, "cuda_gather_nd",
                             {data.is_constant() ? data.dtype : type, kLinear}, {type, kLinear});
     if (const Support s = stored(t); !s.ok) t.support = s;
     tactics.push_back(std::move(t));
@@ -26,7 +26,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Device&) {
   return tactics;
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_gather_nd(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const Shape &x = input_shape(query, 0), &indices = input_shape(query, 1);
   const auto batch = static_cast<size_t>(std::get<GatherND>(query.layer().op).batch_dims);
   const auto length = static_cast<size_t>(indices.back().value());
@@ -51,7 +51,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily gather_nd_family() {
-  return {kRunner, list, generate};
+  return {kGatherNdRunner, list_gather_nd, generate_gather_nd};
 }
 
 }  // namespace lathe::cuda

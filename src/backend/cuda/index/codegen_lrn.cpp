@@ -8,23 +8,23 @@ namespace lathe::cuda {
 
 namespace {
 
-constexpr std::string_view kRunner = "Lrn";
+constexpr std::string_view kLrnRunner = "Lrn";
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_lrn(const LayerQuery& query, const Device&) {
   if (!std::holds_alternative<Lrn>(query.layer().op)) return {};
   std::vector<Format> formats = {kLinear};
   if (output_shape(query).size() >= 3) formats.push_back(kChannelsLast);
   std::vector<Tactic> tactics;
   for (const DType type : allowed_types_first(query))
     for (const Format& format : formats) {
-      Tactic t = typed_tactic(query, kRunner, "cuda_lrn", {type, format}, {type, format});
+      Tactic t = typed_tactic(query, kLrnRunner, "cuda_lrn", {type, format}, {type, format});
       if (!is_kernel_float(type)) t.support = Support::no("no kernel for " + std::string(dtype_name(type)));
       tactics.push_back(std::move(t));
     }
   return tactics;
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_lrn(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const auto& op = std::get<Lrn>(query.layer().op);
   const Shape& x = input_shape(query, 0);
   const bool last = tactic.inputs[0].format == kChannelsLast || x.size() == 2;
@@ -47,7 +47,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily lrn_family() {
-  return {kRunner, list, generate};
+  return {kLrnRunner, list_lrn, generate_lrn};
 }
 
 }  // namespace lathe::cuda

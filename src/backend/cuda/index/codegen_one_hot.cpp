@@ -8,19 +8,19 @@ namespace lathe::cuda {
 
 namespace {
 
-constexpr std::string_view kRunner = "OneHot";
+constexpr std::string_view kOneHotRunner = "OneHot";
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_one_hot(const LayerQuery& query, const Device&) {
   if (!std::holds_alternative<OneHot>(query.layer().op)) return {};
   const DType type = query.graph.value(query.layer().outputs[0]).number_type(),
               index = query.graph.value(query.layer().inputs[0]).number_type();
-  Tactic t = typed_tactic(query, kRunner, "cuda_one_hot", {index, kLinear}, {type, kLinear});
+  Tactic t = typed_tactic(query, kOneHotRunner, "cuda_one_hot", {index, kLinear}, {type, kLinear});
   t.inputs[2] = {type, kLinear};
   if (const Support s = stored(t); !s.ok) t.support = s;
   return {t};
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_one_hot(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const Shape& y = output_shape(query);
   const size_t axis = axis_of(std::get<OneHot>(query.layer().op).axis, y.size());
   KernelBuilder b = start_kernel(query, tactic, "one_hot", tactic.outputs[0].dtype);
@@ -36,7 +36,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily one_hot_family() {
-  return {kRunner, list, generate};
+  return {kOneHotRunner, list_one_hot, generate_one_hot};
 }
 
 }  // namespace lathe::cuda

@@ -8,20 +8,21 @@ namespace lathe::cuda {
 
 namespace {
 
-constexpr std::string_view kRunner = "ReverseSequence";
+constexpr std::string_view kReverseSequenceRunner = "ReverseSequence";
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_reverse_sequence(const LayerQuery& query, const Device&) {
   if (!std::holds_alternative<ReverseSequence>(query.layer().op)) return {};
   std::vector<Tactic> tactics;
   for (const DType type : allowed_types_first(query)) {
-    Tactic t = typed_tactic(query, kRunner, "cuda_reverse_sequence", {type, kLinear}, {type, kLinear});
+    Tactic t = typed_tactic(query, kReverseSequenceRunner, "cuda_reverse_sequence", {type, kLinear},
+                            {type, kLinear});
     if (const Support s = stored(t); !s.ok) t.support = s;
     tactics.push_back(std::move(t));
   }
   return tactics;
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_reverse_sequence(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const auto& op = std::get<ReverseSequence>(query.layer().op);
   const Shape& x = input_shape(query, 0);
   const size_t batch = axis_of(op.batch_axis, x.size()), time = axis_of(op.time_axis, x.size());
@@ -39,7 +40,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily reverse_sequence_family() {
-  return {kRunner, list, generate};
+  return {kReverseSequenceRunner, list_reverse_sequence, generate_reverse_sequence};
 }
 
 }  // namespace lathe::cuda

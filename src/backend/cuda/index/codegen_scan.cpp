@@ -15,8 +15,8 @@ namespace lathe::cuda {
 
 namespace {
 
-constexpr std::string_view kRunner = "Scan";
-constexpr int kThreads = 256, kEach = 4, kTile = kThreads * kEach;
+constexpr std::string_view kScanRunner = "Scan";
+constexpr int kScanThreads = 256, kEach = 4, kScanTile = kScanThreads * kEach;
 
 // A line is an axis of `n` elements, `inner` apart.
 struct Lines {
@@ -43,8 +43,8 @@ Direction direction_of(const Op& op) {
   return {true, times.exclusive, times.reverse};
 }
 
-void list_typed(const LayerQuery& query, const Tactic& base, const Lines& lines, int multiprocessors,
-                std::vector<Tactic>& tactics) {
+void list_typed_scan(const LayerQuery& query, const Tactic& base, const Lines& lines, int multiprocessors,
+                     std::vector<Tactic>& tactics) {
   const SymbolValues opt = query.opt_values();
   const int64_t n = upper_extent(lines.n, opt), count = upper_extent(lines.outer * lines.inner, opt);
   const auto rows = [&](int64_t splits) {
@@ -52,27 +52,27 @@ void list_typed(const LayerQuery& query, const Tactic& base, const Lines& lines,
   };
   const auto lanes = [&] { tactics.push_back(with_variant(base, "cuda_scan_lanes", {{"splits", 0}})); };
   const int64_t splits = std::clamp<int64_t>(2 * multiprocessors / std::max<int64_t>(count, 1), 1,
-                                             std::min<int64_t>(256, n / (4 * kTile) + 1));
+                                             std::min<int64_t>(256, n / (4 * kScanTile) + 1));
   const bool beside = !lines.inner.is_constant(1);
   if (n <= 64 || (beside && count >= 2048)) lanes();
   if (splits > 1) rows(splits);
   rows(1);
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
+std::vector<Tactic> list_scan(const LayerQuery& query, const Device& device) {
   const Node& node = query.layer();
   if (!std::holds_alternative<CumSum>(node.op) && !std::holds_alternative<CumProd>(node.op)) return {};
   std::vector<Tactic> tactics;
   const auto lines = lines_of(query);
   for (const DType type : allowed_types_first(query)) {
-    Tactic t = typed_tactic(query, kRunner, "cuda_scan", {type, kLinear}, {type, kLinear});
+    Tactic t = typed_tactic(query, kScanRunner, "cuda_scan", {type, kLinear}, {type, kLinear});
     if (lines) t.inputs[1] = {};
     if (const Support s = computed(type); !s.ok) t.support = s;
     if (!lines && input_shape(query, 1).size() > 1) t.support = Support::no("the axis is no number");
     if (t.support.ok && !lines)
       tactics.push_back(with_variant(t, "cuda_scan_any", {{"splits", kAnyAxis}}));
     else if (t.support.ok)
-      list_typed(query, t, *lines, device.properties.multiprocessors, tactics);
+      list_typed_scan(query, t, *lines, device.properties.multiprocessors, tactics);
     else
       tactics.push_back(std::move(t));
   }
@@ -190,10 +190,10 @@ class ScanWriter {
         "const Number before = t >= step ? buffer[t - step] : kNothing;\n__syncthreads();\n"
         "buffer[t] = combine(before, buffer[t]);\n__syncthreads();\n}\nall = buffer[255];\n"
         "const Number mine = t > 0 ? buffer[t - 1] : kNothing;\n__syncthreads();\nreturn mine;\n}");
-    b.kernel().threads = kThreads;
+    b.kernel().threads = kScanThreads;
     b.kernel().grid[0] = lines_.outer * lines_.inner * Dim(splits);
     const std::string ss = std::to_string(splits);
-    const Dim length = ceil_div(ceil_div(lines_.n, Dim(splits)), Dim(kTile)) * Dim(kTile);
+    const Dim length = ceil_div(ceil_div(lines_.n, Dim(splits)), Dim(kScanTile)) * Dim(kScanTile);
     b.line("__shared__ Number buffer[256];\nconst idx line = blockIdx.x / " + ss +
            ";\nconst int part = blockIdx.x % " + ss + ";");
     line(b, b.number(lines_.n), b.number(lines_.inner));
@@ -209,7 +209,7 @@ class ScanWriter {
   Direction direction_;
 };
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_scan(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const Lines lines = lines_of(query).value_or(Lines{});
   const ScanWriter writer(query, tactic, lines);
   const int splits = tactic.params.get_int("splits");
@@ -223,7 +223,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily scan_family() {
-  return {kRunner, list, generate};
+  return {kScanRunner, list_scan, generate_scan};
 }
 
 }  // namespace lathe::cuda

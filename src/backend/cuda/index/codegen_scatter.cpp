@@ -18,18 +18,18 @@ namespace lathe::cuda {
 
 namespace {
 
-constexpr std::string_view kRunner = "Scatter";
+constexpr std::string_view kScatterRunner = "Scatter";
 
 ScatterReduction reduction_of(const Op& op) {
   if (const auto* elements = std::get_if<ScatterElements>(&op)) return elements->reduction;
   return std::get<ScatterND>(op).reduction;
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_scatter(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   const bool elements = std::holds_alternative<ScatterElements>(node.op);
   if (!elements && !std::holds_alternative<ScatterND>(node.op)) return {};
-  Tactic t = linear_tactic(query, kRunner, elements ? "cuda_scatter_elements" : "cuda_scatter_nd");
+  Tactic t = linear_tactic(query, kScatterRunner, elements ? "cuda_scatter_elements" : "cuda_scatter_nd");
   if (const Support s = stored(t); !s.ok) t.support = s;
   if (const Support s = computed(t.inputs[0].dtype); !s.ok && reduction_of(node.op) != ScatterReduction::None)
     t.support = s;
@@ -220,14 +220,14 @@ class ScatterWriter {
   int vector_ = 1;
 };
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_scatter(const LayerQuery& query, const Tactic& tactic, const Device&) {
   return ScatterWriter(query, tactic).write();
 }
 
 }  // namespace
 
 GeneratedFamily scatter_family() {
-  return {kRunner, list, generate};
+  return {kScatterRunner, list_scatter, generate_scatter};
 }
 
 }  // namespace lathe::cuda

@@ -11,10 +11,6 @@ constexpr ScatterReduction kReductions[] = {ScatterReduction::None, ScatterReduc
                                             ScatterReduction::Mul, ScatterReduction::Min,
                                             ScatterReduction::Max};
 
-CheckedInput indices(Extents extents, double below, DType type = DType::Int64) {
-  return {.dtype = type, .extents = std::move(extents), .low = -below, .high = below - 0.5};
-}
-
 // Many updates meet in each element, in small numbers, so that sums are exact in every type.
 TEST(CudaScatter, ElementsWithEveryReduction) {
   std::vector<LayerCase> cases;

@@ -16,9 +16,6 @@ namespace {
 CheckedInput constant(double value, DType type = DType::Int64) {
   return {.dtype = type, .extents = {}, .constant = true, .low = value, .high = value + 1e-6};
 }
-CheckedInput indices(Extents extents, double below, DType type = DType::Int64) {
-  return {.dtype = type, .extents = std::move(extents), .low = -below, .high = below - 0.5};
-}
 
 TEST(CudaGatherND, BlocksAndBatches) {
   std::vector<LayerCase> cases;

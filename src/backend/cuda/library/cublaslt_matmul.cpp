@@ -20,7 +20,7 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::string_view kRunner = "CublasLt";
+constexpr std::string_view kCublasltRunner = "CublasLt";
 // Algorithms listed in the layer's first type, and in its own type when that is the second.
 constexpr int kRanks = 6, kFallbackRanks = 2;
 
@@ -228,7 +228,7 @@ class GemmKernel final : public LayerKernel {
 
 // ---- listing
 
-std::string reason_to_refuse(const LayerQuery& query, const Device& device) {
+std::string reason_to_refuse_cublaslt(const LayerQuery& query, const Device& device) {
   const Node& node = query.layer();
   const Value &a = query.graph.value(node.inputs[0]), &b = query.graph.value(node.inputs[1]);
   if (device.libraries->cublaslt == nullptr) return "cuBLASLt (libcublasLt.so.13) is not there";
@@ -252,13 +252,13 @@ std::vector<Tactic> list_gemms(const LayerQuery& query, const Device& device, bo
   const Node& node = query.layer();
   const bool is_conv = std::holds_alternative<Conv>(node.op);
   if (!is_conv && !std::holds_alternative<MatMul>(node.op)) return {};
-  const std::string reason = reason_to_refuse(query, device);
+  const std::string reason = reason_to_refuse_cublaslt(query, device);
   std::vector<Tactic> tactics;
   const std::vector<DType> types = reason.empty() ? library_types(query) : std::vector<DType>{DType::Float32};
   for (const DType type : types)
     for (int rank = 0; rank < (type == types.front() ? kRanks : kFallbackRanks); ++rank) {
       const bool tf32 = type == DType::Float32 && allow_tf32;
-      Tactic tactic = with_variant({.runner = std::string(kRunner)},
+      Tactic tactic = with_variant({.runner = std::string(kCublasltRunner)},
                                    fmt::format("cublaslt{}_{}", tf32 ? "_tf32" : "", rank),
                                    {{"tf32", tf32}, {"rank", rank}});
       const Format format = is_conv ? kChannelsLast : kLinear;
@@ -314,7 +314,7 @@ std::vector<KernelSource> gemm_sources(const LayerQuery& query, const Tactic& ta
 }  // namespace
 
 TacticFamily cublaslt_tactics() {
-  return {kRunner, list_gemms, make_gemm, gemm_sources, accepts_gemm, packs_alike};
+  return {kCublasltRunner, list_gemms, make_gemm, gemm_sources, accepts_gemm, packs_alike};
 }
 
 }  // namespace lathe::cuda

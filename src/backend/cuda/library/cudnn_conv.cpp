@@ -25,11 +25,11 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::string_view kRunner = "CudnnConvolution";
+constexpr std::string_view kCudnnConvRunner = "CudnnConvolution";
 // Of a layer's first type; of its own type, when that is the second, there are few: it is there to fall back
 // on. The tuner times about two dozen tactics of a layer, and cuBLASLt's and ours have to be among them.
 constexpr size_t kMostConfigs = 10, kMostCompiled = 1, kFallbackConfigs = 2;
-enum TensorId : int64_t { kX = 1, kW, kY, kBias, kResidual };
+enum TensorId : int64_t { kXTensor = 1, kWTensor, kYTensor, kBiasTensor, kResidualTensor };
 
 // A convolution as a cuDNN graph needs it.
 struct ConvProblem {
@@ -116,17 +116,17 @@ CudnnGraph make_graph(const Device& device, const ConvProblem& p) {
   const Extents y_strides = channels_last_strides(p.y);
   Extents bias_extents(p.y.size(), 1);
   bias_extents[1] = p.y[1];
-  const CudnnNode x = graph.tensor(kX, source, p.x, channels_last_strides(p.x));
-  const CudnnNode w = graph.tensor(kW, source, p.w, channels_last_strides(p.w));
-  const CudnnNode y = graph.tensor(kY, result, p.y, y_strides);
+  const CudnnNode x = graph.tensor(kXTensor, source, p.x, channels_last_strides(p.x));
+  const CudnnNode w = graph.tensor(kWTensor, source, p.w, channels_last_strides(p.w));
+  const CudnnNode y = graph.tensor(kYTensor, result, p.y, y_strides);
   // ReLU6 with a bias of 16 bits matches a pattern that no engine serves.
   const bool wide_bias = p.activation && p.activation->code == PointwiseCode::Clip;
-  const CudnnNode bias = graph.tensor(kBias, wide_bias ? CUDNN_DATA_FLOAT : result, bias_extents,
+  const CudnnNode bias = graph.tensor(kBiasTensor, wide_bias ? CUDNN_DATA_FLOAT : result, bias_extents,
                                       channels_last_strides(bias_extents));
   CudnnNode value = graph.virtual_tensor(CUDNN_DATA_FLOAT, p.y, y_strides);
   graph.convolution(x, w, value, p.window);
   if (p.residual) {
-    const CudnnNode residual = graph.tensor(kResidual, result, p.y, y_strides);
+    const CudnnNode residual = graph.tensor(kResidualTensor, result, p.y, y_strides);
     const CudnnNode sum = graph.virtual_tensor(CUDNN_DATA_FLOAT, p.y, y_strides);
     graph.pointwise({}, value, residual, sum);
     value = sum;
@@ -144,10 +144,10 @@ class PreparedConv final : public PreparedLayer {
   size_t scratch_bytes() const override { return scratch_offset + plan_scratch; }
   void enqueue(const LayerArgs& args, CUstream stream) const override {
     void* result = epilogue ? args.scratch : static_cast<std::byte*>(args.outputs[0]);
-    std::vector<int64_t> ids = {kX, kW, kY, kBias};
+    std::vector<int64_t> ids = {kXTensor, kWTensor, kYTensor, kBiasTensor};
     std::vector<const void*> addresses = {args.inputs[0], weights, result, bias};
     if (residual) {
-      ids.push_back(kResidual);
+      ids.push_back(kResidualTensor);
       addresses.push_back(args.inputs[*residual]);
     }
     enqueue_cudnn_plan(device_, *plan, ids, addresses, args.scratch + scratch_offset, stream);
@@ -296,7 +296,7 @@ std::vector<CudnnConfig> configs_of(const Device& device, const ConvProblem& pro
   return known.insert_or_assign(key, std::move(configs)).first->second;
 }
 
-std::string reason_to_refuse(const LayerQuery& query, const Device& device) {
+std::string reason_to_refuse_cudnn_conv(const LayerQuery& query, const Device& device) {
   const Node& node = query.layer();
   const Value &x = query.graph.value(node.inputs[0]), &w = query.graph.value(node.inputs[1]);
   if (device.libraries->cudnn == nullptr) return "cuDNN (libcudnn.so.9) is not there";
@@ -317,7 +317,7 @@ Tactic skeleton(const LayerQuery& query, DType type, const ConvForm& form, bool 
   TacticParams params = {{"fused", form.tail.has_value()}, {"tf32", tf32}};
   config.add_to(params);
   Tactic tactic = with_variant(
-      {.runner = std::string(kRunner)},
+      {.runner = std::string(kCudnnConvRunner)},
       fmt::format("cudnn_conv_{}_{}{}", form.tail ? "fused" : "plain", tf32 ? "tf32_" : "", config.name()),
       std::move(params));
   tactic.inputs = {{type, kChannelsLast}, {}};
@@ -366,13 +366,15 @@ std::vector<Tactic> list_convs(const LayerQuery& query, const Device& device) {
   const Node& node = query.layer();
   if (!std::holds_alternative<Conv>(node.op)) return {};
   const auto refuse = [&](std::string why) -> std::vector<Tactic> {
-    Tactic tactic{.runner = std::string(kRunner), .name = "cudnn_conv", .id = hash_text("cudnn_conv")};
+    Tactic tactic{
+        .runner = std::string(kCudnnConvRunner), .name = "cudnn_conv", .id = hash_text("cudnn_conv")};
     tactic.inputs.resize(node.inputs.size());
     tactic.outputs.resize(node.outputs.size());
     tactic.support = Support::no(std::move(why));
     return {tactic};
   };
-  if (std::string reason = reason_to_refuse(query, device); !reason.empty()) return refuse(std::move(reason));
+  if (std::string reason = reason_to_refuse_cudnn_conv(query, device); !reason.empty())
+    return refuse(std::move(reason));
   std::vector<Tactic> tactics;
   const ConvForm fused = fused_form(query), plain = plain_form(query);
   for (const DType type : library_types(query)) {
@@ -391,14 +393,14 @@ bool is_fused(const Tactic& tactic) {
 }
 
 // The bias is another vector, perhaps of another type, when cuDNN applies the epilogue.
-std::string kind_of_packing(const Tactic& tactic) {
+std::string kind_of_cudnn_conv_packing(const Tactic& tactic) {
   return is_fused(tactic) ? "fused" : "plain";
 }
 
 // Whether cuDNN has the configuration is seen when the layer is prepared.
 Support accepts_conv(const LayerQuery& query, const Tactic& tactic, const Device& device) {
   if (!std::holds_alternative<Conv>(query.layer().op)) return Support::no("it is no convolution");
-  if (std::string reason = reason_to_refuse(query, device); !reason.empty())
+  if (std::string reason = reason_to_refuse_cudnn_conv(query, device); !reason.empty())
     return Support::no(std::move(reason));
   const bool fused = is_fused(tactic);
   const ConvForm form = fused ? fused_form(query) : plain_form(query);
@@ -426,7 +428,7 @@ std::vector<KernelSource> conv_sources(const LayerQuery& query, const Tactic& ta
 }  // namespace
 
 TacticFamily cudnn_conv_tactics() {
-  return {kRunner, list_convs, make_conv, conv_sources, accepts_conv, kind_of_packing};
+  return {kCudnnConvRunner, list_convs, make_conv, conv_sources, accepts_conv, kind_of_cudnn_conv_packing};
 }
 
 }  // namespace lathe::cuda

@@ -45,19 +45,19 @@ class PluginKernel final : public LayerKernel {
   const PluginUse use_;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_plugin(const LayerQuery& query, const Device&) {
   return list_plugin(query, PluginDevice::Cuda);
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Device&,
-                                  const PackContext&) {
+std::unique_ptr<LayerKernel> make_plugin(const LayerQuery& query, const Tactic& tactic, const Device&,
+                                         const PackContext&) {
   return std::make_unique<PluginKernel>(query, tactic);
 }
 
 }  // namespace
 
 TacticFamily plugin_tactics() {
-  return {kPluginRunner, list, make};
+  return {kPluginRunner, list_plugin, make_plugin};
 }
 
 }  // namespace lathe::cuda

@@ -41,11 +41,11 @@ GeneratedFamily few_rows_family();
 
 namespace {
 
-constexpr std::string_view kRunner = "FewRows";
-constexpr int kTile = 16, kStep = 64;  // columns of a warp, and k of its step
-constexpr int64_t kMostRows = 32;      // of x at the optimum
+constexpr std::string_view kFewRowsRunner = "FewRows";
+constexpr int kColumnTile = 16, kDepthStep = 64;  // columns of a warp, and k of its step
+constexpr int64_t kMostRows = 32;                 // of x at the optimum
 
-struct Variant {
+struct FewRowsVariant {
   // Of a block: rows and columns of the result, and warps that share k.
   int rows = 8, columns = 16, warps = 8;
   bool few_bits = false;
@@ -53,7 +53,7 @@ struct Variant {
 
   int bits() const { return few_bits ? static_cast<int>(packing.bits) : 16; }
   int loads() const { return bits() / 4; }  // of 16 bytes in a step
-  int threads() const { return 32 * columns / kTile * warps; }
+  int threads() const { return 32 * columns / kColumnTile * warps; }
   std::string name() const {
     return "cuda_few_rows_" + (few_bits ? packing.name() + "_" : "") + std::to_string(rows) + "x" +
            std::to_string(columns) + "_w" + std::to_string(warps);
@@ -66,33 +66,33 @@ struct Variant {
     p.set("warps", warps);
     return p;
   }
-  static Variant of(const LayerQuery& query, const TacticParams& params) {
-    Variant v{params.get_int("rows"),
-              params.get_int("columns"),
-              params.get_int("warps"),
-              params.get("few_bits", 0) != 0,
-              {}};
+  static FewRowsVariant of(const LayerQuery& query, const TacticParams& params) {
+    FewRowsVariant v{params.get_int("rows"),
+                     params.get_int("columns"),
+                     params.get_int("warps"),
+                     params.get("few_bits", 0) != 0,
+                     {}};
     if (v.few_bits) v.packing = few_bit_packing(query, params);
     return v;
   }
 };
 
 int64_t steps_of(int64_t k) {
-  return (k + kStep - 1) / kStep;
+  return (k + kDepthStep - 1) / kDepthStep;
 }
 
 // --- packing
 
 // Where eight k's of a lane stand in a step: [half of 32][lane of four][eight].
 int64_t lane_k(int64_t step, int64_t half, int64_t t) {
-  return step * kStep + half * 32 + t * 8;
+  return step * kDepthStep + half * 32 + t * 8;
 }
 
 // `words(column, k)`: eight weights from k on as `bits() / 4` words of 32 bits; zeros beyond the last column
 // or k.
 template <class Words>
-std::vector<std::byte> pack(const Variant& v, int64_t columns, int64_t depth, const Words& words) {
-  const int64_t tiles = (columns + kTile - 1) / kTile, steps = steps_of(depth);
+std::vector<std::byte> pack(const FewRowsVariant& v, int64_t columns, int64_t depth, const Words& words) {
+  const int64_t tiles = (columns + kColumnTile - 1) / kColumnTile, steps = steps_of(depth);
   const int64_t each = v.bits() / 4;  // words of a column's eight weights
   std::vector<uint32_t> out(static_cast<size_t>(tiles * steps * v.loads() * 32 * 4));
   const auto pack_tile = [&](int64_t tile) {
@@ -100,7 +100,8 @@ std::vector<std::byte> pack(const Variant& v, int64_t columns, int64_t depth, co
       for (int64_t lane = 0; lane < 32; ++lane)
         for (int64_t half = 0; half < 2; ++half)
           for (int64_t upper = 0; upper < 2; ++upper) {
-            const int64_t column = tile * kTile + lane / 4 + 8 * upper, k = lane_k(step, half, lane % 4);
+            const int64_t column = tile * kColumnTile + lane / 4 + 8 * upper,
+                          k = lane_k(step, half, lane % 4);
             if (column >= columns || k >= depth) continue;
             for (int64_t w = 0; w < each; ++w) {
               // Words of both columns alternate, in the order in which the products take them.
@@ -118,7 +119,7 @@ std::vector<std::byte> pack(const Variant& v, int64_t columns, int64_t depth, co
   return {bytes.begin(), bytes.end()};
 }
 
-std::vector<std::byte> pack_halves(const Variant& v, const Op& op, const Tensor& weights, DType type) {
+std::vector<std::byte> pack_halves(const FewRowsVariant& v, const Op& op, const Tensor& weights, DType type) {
   const bool by_column = std::get<MatMul>(op).transpose_b;
   const size_t rank = weights.extents().size();
   const int64_t rows = weights.extents()[rank - 2], row = weights.extents()[rank - 1],
@@ -143,7 +144,7 @@ std::vector<std::byte> pack_halves(const Variant& v, const Op& op, const Tensor&
 
 // Of eight bits: four that follow one another. Of four bits: weights 0, 2, 4, 6 and behind them 1, 3, 5, 7,
 // so that a mask leaves two that belong side by side.
-std::vector<std::byte> pack_few_bits(const Variant& v, const FewBitWeights& weights) {
+std::vector<std::byte> pack_few_bits(const FewRowsVariant& v, const FewBitWeights& weights) {
   const auto at = [&](int64_t column, int64_t k) -> uint32_t {
     return k < weights.depth() ? static_cast<uint32_t>(weights.quantum(column, k)) : 0;
   };
@@ -161,21 +162,21 @@ std::vector<std::byte> pack_few_bits(const Variant& v, const FewBitWeights& weig
 template <class T>
 std::vector<std::byte> pack_numbers(const FewBitGrid& grid, int64_t blocks,
                                     T (*number)(const FewBitGrid& grid, int64_t column, int64_t block)) {
-  const int64_t tiles = (grid.columns() + kTile - 1) / kTile;
-  std::vector<T> out(static_cast<size_t>(tiles * blocks * kTile));
+  const int64_t tiles = (grid.columns() + kColumnTile - 1) / kColumnTile;
+  std::vector<T> out(static_cast<size_t>(tiles * blocks * kColumnTile));
   for (int64_t column = 0; column < grid.columns(); ++column)
     for (int64_t block = 0; block < blocks; ++block)
-      out[static_cast<size_t>((column / kTile * blocks + block) * kTile + column % 8 * 2 +
-                              column % kTile / 8)] = number(grid, column, block);
+      out[static_cast<size_t>((column / kColumnTile * blocks + block) * kColumnTile + column % 8 * 2 +
+                              column % kColumnTile / 8)] = number(grid, column, block);
   const auto bytes = std::as_bytes(std::span(out));
   return {bytes.begin(), bytes.end()};
 }
 
-void add_blocks(const LayerQuery& query, const Variant& v, DType type, LayerSource& source) {
+void add_blocks(const LayerQuery& query, const FewRowsVariant& v, DType type, LayerSource& source) {
   const Node& node = query.layer();
   const Value w = query.graph.value(node.inputs[1]);
   const auto [columns, depth] = weight_extents(query);
-  const int64_t tiles = (columns + kTile - 1) / kTile;
+  const int64_t tiles = (columns + kColumnTile - 1) / kColumnTile;
   PackedBlock& words = source.blocks["w"];
   words.bytes =
       element_count(w.shape).value() / (columns * depth) * tiles * steps_of(depth) * v.loads() * 512;
@@ -185,7 +186,8 @@ void add_blocks(const LayerQuery& query, const Variant& v, DType type, LayerSour
   }
   const bool by_k = is_by_k(node);
   words.make = [=] { return pack_few_bits(v, FewBitWeights(w, by_k, v.packing)); };
-  const int64_t blocks = v.packing.block > 0 ? depth / v.packing.block : 1, numbers = tiles * blocks * kTile;
+  const int64_t blocks = v.packing.block > 0 ? depth / v.packing.block : 1,
+                numbers = tiles * blocks * kColumnTile;
   const auto add = [&]<class T>(const char* name, T (*number)(const FewBitGrid&, int64_t, int64_t)) {
     source.blocks[name] = {static_cast<int64_t>(sizeof(T)) * numbers,
                            [=] { return pack_numbers(FewBitGrid(w, by_k, v.packing), blocks, number); }};
@@ -205,7 +207,7 @@ void add_blocks(const LayerQuery& query, const Variant& v, DType type, LayerSour
 // --- the kernel
 
 // pair<I>(w, zero): weights 2 I and 2 I + 1 of the eight that the words of a column hold, as 16-bit floats.
-std::string pair_text(const Variant& v, DType type) {
+std::string pair_text(const FewRowsVariant& v, DType type) {
   if (v.bits() == 16) return "#define PAIR(w, i, zero) w[2 * (i)]\n";
   if (v.bits() == 4)
     return std::string("#define PAIR(w, i, zero) ") +
@@ -227,7 +229,7 @@ std::string pair_text(const Variant& v, DType type) {
 struct ZeroText {
   std::string type, middle, of_byte;
 };
-ZeroText zero_text(const Variant& v, DType type) {
+ZeroText zero_text(const FewRowsVariant& v, DType type) {
   const int middle = v.bits() == 4 ? 8 : 128;
   if (v.bits() == 8 && type == DType::BFloat16) return {"float", float_literal(middle), "(float)(BYTE)"};
   // The pair 1024 + zero, or 128 + zero.
@@ -244,7 +246,7 @@ struct NumbersText {
   std::string once, each;  // in front of all products, and of those of 32 k's
   std::string part = "sum", close, at_end;
 };
-NumbersText numbers_text(KernelBuilder& b, const Variant& v, DType type, int64_t depth) {
+NumbersText numbers_text(KernelBuilder& b, const FewRowsVariant& v, DType type, int64_t depth) {
   NumbersText text;
   if (!v.few_bits) return text;
   const bool halves = v.packing.half_scales, zeros = v.packing.stores_zeros, blocks = v.packing.block > 0;
@@ -297,15 +299,15 @@ bool moves(const ImplicitGemm& p, size_t operand) {
   return !p.batch_walk.extents.empty() && !p.batch_walk.strides[operand][0].is_constant(0);
 }
 
-KernelSource product_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,
-                            const Variant& v) {
+KernelSource few_rows_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,
+                             const FewRowsVariant& v) {
   KernelBuilder b = start_kernel(query, tactic, "few_rows", tactic.outputs[0].dtype);
   b.hardware(early_loads());
   b.hardware(device_text::few_rows::kHardware);
   b.waits_itself();
   b.overlaps({.takes_order = true, .may_wait_late = true});
   const int64_t depth = weight_extents(query).depth;
-  const int tiles = v.columns / kTile, width = result_vector(query, tactic, p, 4, 1);
+  const int tiles = v.columns / kColumnTile, width = result_vector(query, tactic, p, 4, 1);
   // What is under way: 32 registers of x, in turns of equal length; or all that a warp has, where that is
   // little more: what is fetched behind the wait comes a microsecond later.
   const int64_t each = (steps_of(depth) + v.warps - 1) / v.warps, most = 32 / v.rows,
@@ -325,10 +327,10 @@ KernelSource product_kernel(const LayerQuery& query, const Tactic& tactic, const
            constant("NUMBERS", numbers.words) + ";\n" + pair_text(v, p.type) + "#define MULTIPLY multiply_" +
            (p.type == DType::Float16 ? "f16" : "bf16"));
   b.line("const idx batch = blockIdx.z;");
-  GemmWriter writer(b, query, tactic, p, v.threads(), v.rows, v.columns, kStep, 1);
+  GemmWriter writer(b, query, tactic, p, v.threads(), v.rows, v.columns, kDepthStep, 1);
   writer.result_in_place(width);
   const std::string x = b.input(0, p.type) + (moves(p, 0) ? " + batch * " + b.number(p.m * p.k) : ""),
-                    matrix = moves(p, 1) ? "batch * " + b.number(ceil_div(p.n, Dim(kTile))) + " +" : "";
+                    matrix = moves(p, 1) ? "batch * " + b.number(ceil_div(p.n, Dim(kColumnTile))) + " +" : "";
   const std::vector<std::pair<std::string_view, std::string>> names = {
       {"FETCH_NUMBERS", numbers.fetch},
       {"OPEN_BLOCK", numbers.each},
@@ -347,13 +349,13 @@ KernelSource product_kernel(const LayerQuery& query, const Tactic& tactic, const
   return b.finish();
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
-  const Variant v = Variant::of(query, tactic.params);
+LayerSource generate_few_rows(const LayerQuery& query, const Tactic& tactic, const Device&) {
+  const FewRowsVariant v = FewRowsVariant::of(query, tactic.params);
   ImplicitGemm p;
   const Support support = describe_gemm(query, tactic, p);
   check(support.ok, "a refused product is generated: " + support.reason);
   LayerSource source;
-  source.kernels.push_back(product_kernel(query, tactic, p, v));
+  source.kernels.push_back(few_rows_kernel(query, tactic, p, v));
   add_blocks(query, v, p.type, source);
   return source;
 }
@@ -362,7 +364,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 
 // A rough time in microseconds: the weights' way from memory, shared out over multiprocessors, each of which
 // has 4 KiB of a warp under way for 0.8 us; x from L2 for every block.
-double estimate(const Variant& v, const GemmSizes& s, const DeviceProperties& gpu) {
+double estimate_few_rows(const FewRowsVariant& v, const GemmSizes& s, const DeviceProperties& gpu) {
   const double blocks = std::ceil(s.n / v.columns) * std::ceil(s.m / v.rows), units = gpu.multiprocessors;
   const double resident =
       std::max(1.0, std::min(std::floor(1536.0 / v.threads()), std::ceil(blocks / units)));
@@ -373,22 +375,23 @@ double estimate(const Variant& v, const GemmSizes& s, const DeviceProperties& gp
   return 2.0 + std::max(weights * share / std::min(memory, under_way), x) + 0.03 * v.warps;
 }
 
-std::vector<Variant> variants(const Variant& like, const GemmSizes& sizes, const DeviceProperties& gpu) {
-  std::vector<std::pair<double, Variant>> timed;
+std::vector<FewRowsVariant> few_rows_variants(const FewRowsVariant& like, const GemmSizes& sizes,
+                                              const DeviceProperties& gpu) {
+  std::vector<std::pair<double, FewRowsVariant>> timed;
   for (const int columns : {16, 32, 64})
     for (const int warps : {2, 4, 8, 16}) {
-      Variant v = like;
+      FewRowsVariant v = like;
       v.rows = sizes.m <= 8 ? 8 : sizes.m <= 16 ? 16 : 32;
       v.columns = columns;
       v.warps = warps;
       if (v.threads() < 64 || v.threads() > 512) continue;
-      if (warps > 2 && warps > std::ceil(sizes.k / kStep)) continue;
-      timed.emplace_back(estimate(v, sizes, gpu), v);
+      if (warps > 2 && warps > std::ceil(sizes.k / kDepthStep)) continue;
+      timed.emplace_back(estimate_few_rows(v, sizes, gpu), v);
     }
   return most_promising(std::move(timed));
 }
 
-Support supports(const LayerQuery& query, const Tactic& tactic, ImplicitGemm& p) {
+Support supports_few_rows(const LayerQuery& query, const Tactic& tactic, ImplicitGemm& p) {
   const Value& w = query.graph.value(query.layer().inputs[1]);
   if (!w.is_constant()) return Support::no("the weights are computed at run time");
   if (w.constant.size() == 0) return Support::no("the weights are empty");
@@ -407,12 +410,12 @@ Support supports(const LayerQuery& query, const Tactic& tactic, ImplicitGemm& p)
 }
 
 // Variants in a type, with weights as floats or packed so.
-void list_variants(const LayerQuery& query, const DeviceProperties& gpu, DType type, const Variant& like,
-                   std::vector<Tactic>& tactics) {
-  Tactic base = typed_tactic(query, kRunner, "cuda_few_rows", {type, kLinear}, {type, kLinear});
+void list_variants(const LayerQuery& query, const DeviceProperties& gpu, DType type,
+                   const FewRowsVariant& like, std::vector<Tactic>& tactics) {
+  Tactic base = typed_tactic(query, kFewRowsRunner, "cuda_few_rows", {type, kLinear}, {type, kLinear});
   list_weights(query, type, base);
   ImplicitGemm p;
-  if (base.support.ok) base.support = supports(query, base, p);
+  if (base.support.ok) base.support = supports_few_rows(query, base, p);
   if (base.support.ok && like.few_bits) base.support = multiplies_few_bits(query);
   if (base.support.ok && like.packing.block % 32 != 0)
     base.support = Support::no("blocks of " + std::to_string(like.packing.block) + "; 32 k's have one scale");
@@ -420,7 +423,7 @@ void list_variants(const LayerQuery& query, const DeviceProperties& gpu, DType t
     tactics.push_back(std::move(base));
     return;
   }
-  for (const Variant& v : variants(like, sizes_at_opt(p, query), gpu))
+  for (const FewRowsVariant& v : few_rows_variants(like, sizes_at_opt(p, query), gpu))
     tactics.push_back(with_variant(base, v.name(), v.params()));
 }
 
@@ -443,7 +446,7 @@ const std::optional<Quantization>& grid_of_weights(const LayerQuery& query) {
   return query.graph.value(query.layer().inputs[1]).quantization;
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
+std::vector<Tactic> list_few_rows(const LayerQuery& query, const Device& device) {
   if (!is_product(query)) return {};
   return list_with(query, device,
                    grid_of_weights(query) ? std::optional(few_bit_packing(query)) : std::nullopt);
@@ -458,14 +461,14 @@ Support accepts(const LayerQuery& query, const Tactic& tactic, const Device& dev
   return is_offered(list_with(query, device, few_bit_packing(query, tactic.params)), tactic);
 }
 
-std::string kind_of_packing(const Tactic& tactic) {
+std::string kind_of_few_rows_packing(const Tactic& tactic) {
   if (tactic.params.get("few_bits", 0) == 0) return "halves";
   return "few bits";
 }
 
 // Up to eight rows nobody else reads the weights as fast.
-bool leads(const LayerQuery& query, const Device& device) {
-  const std::vector<Tactic> tactics = list(query, device);
+bool few_rows_leads(const LayerQuery& query, const Device& device) {
+  const std::vector<Tactic> tactics = list_few_rows(query, device);
   const auto it = std::find_if(tactics.begin(), tactics.end(), [](const Tactic& t) { return t.support.ok; });
   return it != tactics.end() && it->params.get("rows", 0) == 8;
 }
@@ -473,13 +476,13 @@ bool leads(const LayerQuery& query, const Device& device) {
 }  // namespace
 
 GeneratedFamily few_rows_family() {
-  return {kRunner, list, generate, kind_of_packing};
+  return {kFewRowsRunner, list_few_rows, generate_few_rows, kind_of_few_rows_packing};
 }
 
 TacticFamily few_rows_tactics() {
   TacticFamily family = generated_tactics<few_rows_family>();
   family.accepts = accepts;
-  family.leads = leads;
+  family.leads = few_rows_leads;
   return family;
 }
 

@@ -17,25 +17,25 @@ namespace lathe::cuda {
 
 namespace {
 
-constexpr std::string_view kRunner = "ImplicitGemm";
+constexpr std::string_view kGemmRunner = "ImplicitGemm";
 constexpr int kStages = 3;
 
-struct Tile {
+struct GemmTile {
   int bm, bn, warps_m, warps_n;
 };
-constexpr Tile kTiles[] = {{128, 128, 2, 4}, {128, 64, 4, 2}, {64, 128, 2, 4}, {64, 64, 2, 2},
-                           {128, 32, 4, 1},  {64, 32, 2, 2},  {32, 64, 2, 2},  {32, 32, 2, 2}};
+constexpr GemmTile kTiles[] = {{128, 128, 2, 4}, {128, 64, 4, 2}, {64, 128, 2, 4}, {64, 64, 2, 2},
+                               {128, 32, 4, 1},  {64, 32, 2, 2},  {32, 64, 2, 2},  {32, 32, 2, 2}};
 
-struct Variant {
-  Tile tile;
+struct GemmVariant {
+  GemmTile tile;
   int bk = 32, splits = 1;
 
   // Nothing for plain multiply-adds, which have no parameters.
-  static std::optional<Variant> of(const TacticParams& params) {
+  static std::optional<GemmVariant> of(const TacticParams& params) {
     if (params.empty()) return std::nullopt;
-    for (const Tile& t : kTiles)
+    for (const GemmTile& t : kTiles)
       if (t.bm == params.get("rows") && t.bn == params.get("columns"))
-        return Variant{t, params.get_int("step"), params.get_int("splits")};
+        return GemmVariant{t, params.get_int("step"), params.get_int("splits")};
     throw Error(ErrorKind::Internal, "a product of tiles that there are not");
   }
   TacticParams params() const {
@@ -64,7 +64,8 @@ double mma_ops_per_us(const DeviceProperties& gpu) {
 }
 
 // A rough time in microseconds, to order variants and to leave out hopeless ones.
-double estimate(const Variant& v, const DeviceProperties& gpu, double m, double n, double k, double batches) {
+double estimate_gemm(const GemmVariant& v, const DeviceProperties& gpu, double m, double n, double k,
+                     double batches) {
   const double blocks = std::ceil(m / v.tile.bm) * std::ceil(n / v.tile.bn) * batches * v.splits;
   const double steps = std::ceil(k / v.bk) / v.splits;
   // A multiprocessor holds several blocks; one alone cannot hide the latency of a step.
@@ -80,29 +81,30 @@ double estimate(const Variant& v, const DeviceProperties& gpu, double m, double 
   return 1.5 + waves * (steps + 2) * step_time + sum;
 }
 
-std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query, const DeviceProperties& gpu) {
+std::vector<GemmVariant> gemm_variants(const ImplicitGemm& p, const LayerQuery& query,
+                                       const DeviceProperties& gpu) {
   const auto [m, n, k, batches] = sizes_at_opt(p, query);
-  std::vector<std::pair<double, Variant>> timed;
-  for (const Tile& tile : kTiles)
+  std::vector<std::pair<double, GemmVariant>> timed;
+  for (const GemmTile& tile : kTiles)
     for (const int splits : {1, 2, 3, 4, 6, 8, 12}) {
-      const Variant v{tile, k <= 32 ? 32 : 64, splits};
+      const GemmVariant v{tile, k <= 32 ? 32 : 64, splits};
       const double steps = std::ceil(k / v.bk);
       const double blocks = std::ceil(m / tile.bm) * std::ceil(n / tile.bn) * batches * splits;
       if (v.shared_bytes(p.b_layout == ImplicitGemm::BLayout::Rows) > gpu.shared_bytes_per_block) continue;
       if (splits > 1 && (steps / splits < 2 || blocks > 4.0 * gpu.multiprocessors)) continue;
-      timed.emplace_back(estimate(v, gpu, m, n, k, batches), v);
+      timed.emplace_back(estimate_gemm(v, gpu, m, n, k, batches), v);
     }
   return most_promising(std::move(timed));
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
+std::vector<Tactic> list_gemm(const LayerQuery& query, const Device& device) {
   const Node& node = query.layer();
   const bool conv = std::holds_alternative<Conv>(node.op) || std::holds_alternative<ConvTranspose>(node.op);
   if (!conv && !std::holds_alternative<MatMul>(node.op)) return {};
   const Format format = conv ? kChannelsLast : kLinear;
   std::vector<Tactic> tactics;
   for (const DType type : allowed_types_first(query)) {
-    Tactic base = typed_tactic(query, kRunner, "cuda_gemm_fma", {type, format}, {type, format});
+    Tactic base = typed_tactic(query, kGemmRunner, "cuda_gemm_fma", {type, format}, {type, format});
     if (base.support.ok && !is_kernel_float(type))
       base.support = Support::no("no kernel for " + std::string(dtype_name(type)));
     if (query.graph.value(node.inputs[0]).is_constant() && query.graph.value(node.inputs[0]).dtype != type)
@@ -119,7 +121,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
       tactics.push_back(std::move(base));
       continue;
     }
-    for (const Variant& v : variants(p, query, device.properties))
+    for (const GemmVariant& v : gemm_variants(p, query, device.properties))
       tactics.push_back(with_variant(base, v.name(), v.params()));
   }
   return tactics;
@@ -132,8 +134,8 @@ void compute_tile(KernelBuilder& b, DType type) {
 }
 
 KernelSource mma_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,
-                        const Variant& variant) {
-  const Tile& tile = variant.tile;
+                        const GemmVariant& variant) {
+  const GemmTile& tile = variant.tile;
   const int threads = 32 * variant.warps(), wm = tile.bm / tile.warps_m, wn = tile.bn / tile.warps_n;
   KernelBuilder b = start_kernel(query, tactic, "gemm_mma", tactic.outputs[0].dtype);
   GemmWriter writer(b, query, tactic, p, threads, tile.bm, tile.bn, variant.bk, variant.splits);
@@ -176,12 +178,12 @@ KernelSource fma_kernel(const LayerQuery& query, const Tactic& tactic, const Imp
   return b.finish();
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_gemm(const LayerQuery& query, const Tactic& tactic, const Device&) {
   ImplicitGemm p;
   const Support support = describe_gemm(query, tactic, p);
   check(support.ok, "a refused product is generated: " + support.reason);
   LayerSource source;
-  const auto variant = Variant::of(tactic.params);
+  const auto variant = GemmVariant::of(tactic.params);
   source.kernels.push_back(variant ? mma_kernel(query, tactic, p, *variant) : fma_kernel(query, tactic, p));
   if (variant && variant->splits > 1) {
     source.kernels.push_back(GemmWriter::sum_kernel(query, tactic, p, variant->splits));
@@ -197,7 +199,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily gemm_family() {
-  return {kRunner, list, generate, packs_alike};
+  return {kGemmRunner, list_gemm, generate_gemm, packs_alike};
 }
 
 }  // namespace lathe::cuda

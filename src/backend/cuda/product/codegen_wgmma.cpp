@@ -38,11 +38,9 @@ GeneratedFamily wgmma_family();
 
 namespace {
 
-constexpr std::string_view kRunner = "HopperGemm";
+constexpr std::string_view kWgmmaRunner = "HopperGemm";
 
-using Variant = WgmmaVariant;
-
-struct Sizes : GemmSizes {
+struct WgmmaSizes : GemmSizes {
   bool heavy = false;  // an epilogue with exponentials
   double steps = 0;    // of K
 };
@@ -59,19 +57,19 @@ bool has_exponentials(const PointwiseProgram& program) {
 
 // Blocks that run at once where a multiprocessor takes one. Clusters lie within a group of 14 to 18
 // multiprocessors: of an H200's 132 clusters of 2 take 120, of 3 take 108, of 4 take 112, larger ones 96.
-double blocks_at_once(const Variant& v, const DeviceProperties& gpu) {
+double blocks_at_once(const WgmmaVariant& v, const DeviceProperties& gpu) {
   const double all = gpu.multiprocessors;
   if (!v.cluster) return all;
   return all * (v.splits == 2 ? 10.0 / 11 : v.splits == 3 ? 9.0 / 11 : v.splits == 4 ? 28.0 / 33 : 8.0 / 11);
 }
 
-double block_count(const Variant& v, const Sizes& s) {
+double block_count(const WgmmaVariant& v, const WgmmaSizes& s) {
   return std::ceil(s.m / v.tile.rows()) * std::ceil(s.n / v.tile.bn) * s.batches * v.splits;
 }
 
 // A rough time in microseconds, to order variants and to leave out hopeless ones; fitted to the products of
 // BERT and ViT.
-double estimate(const Variant& v, const Sizes& s, const DeviceProperties& gpu) {
+double estimate_wgmma(const WgmmaVariant& v, const WgmmaSizes& s, const DeviceProperties& gpu) {
   const double blocks = block_count(v, s), slots = blocks_at_once(v, gpu),
                elements = v.tile.rows() * v.tile.bn;
   const double steps = std::ceil(std::ceil(s.steps) / v.splits);
@@ -104,43 +102,44 @@ double estimate(const Variant& v, const Sizes& s, const DeviceProperties& gpu) {
   return 1.0 + waves * wave(v.tile.resident) + wave(rest) + sum;
 }
 
-std::vector<Variant> variants(const ImplicitGemm& p, const LayerQuery& query, const DeviceProperties& gpu) {
-  Sizes sizes{{sizes_at_opt(p, query)}, has_exponentials(query.layer().epilogue)};
+std::vector<WgmmaVariant> wgmma_variants(const ImplicitGemm& p, const LayerQuery& query,
+                                         const DeviceProperties& gpu) {
+  WgmmaSizes sizes{{sizes_at_opt(p, query)}, has_exponentials(query.layer().epilogue)};
   sizes.steps = sizes.k / p.step();
   const double units = gpu.multiprocessors;
-  std::vector<std::pair<double, Variant>> timed;
+  std::vector<std::pair<double, WgmmaVariant>> timed;
   for (const int groups : {1, 2, 3})
     for (const int bn : {32, 64, 96, 128, 192, 256})
       for (const int resident : {1, 2, 3, 4})
         for (const int splits : {1, 2, 3, 4, 6, 8}) {
-          Variant v{{groups, bn, resident}, splits};
+          WgmmaVariant v{{groups, bn, resident}, splits};
           const double blocks = block_count(v, sizes);
           if (!v.fits(gpu) || (splits > 1 && (sizes.steps / splits < 2 || blocks > 2 * units))) continue;
           if (bn >= 2 * sizes.n && bn > 32) continue;
           if (resident > 1 && blocks <= units * (resident - 1)) continue;
-          timed.emplace_back(estimate(v, sizes, gpu), v);
+          timed.emplace_back(estimate_wgmma(v, sizes, gpu), v);
           v.cluster = splits > 1;
           if (v.cluster && blocks <= blocks_at_once(v, gpu) * resident)
-            timed.emplace_back(estimate(v, sizes, gpu), v);
+            timed.emplace_back(estimate_wgmma(v, sizes, gpu), v);
         }
   for (const int groups : {2, 3})
     for (const int bn : {128, 192, 256}) {
       if (p.on_grid) break;  // sums of bytes are not handed over in 16 bits
-      const Variant v{.tile = {groups, bn}, .relay = true, .blocks = gpu.multiprocessors};
+      const WgmmaVariant v{.tile = {groups, bn}, .relay = true, .blocks = gpu.multiprocessors};
       // For one tile each there is nothing to overlap with.
       if (!v.fits(gpu) || block_count(v, sizes) <= units) continue;
-      timed.emplace_back(estimate(v, sizes, gpu), v);
+      timed.emplace_back(estimate_wgmma(v, sizes, gpu), v);
     }
   // Where K is short most of a block's life is the way of its first operands and of its results; blocks that
   // stay have both under way for one tile while they multiply another.
   for (const int groups : {1, 2})
     for (const int bn : {64, 128})
       for (const int resident : {1, 2, 3, 4}) {
-        const Variant v{
+        const WgmmaVariant v{
             .tile = {groups, bn, resident}, .stays = true, .blocks = gpu.multiprocessors * resident};
         if (!v.fits(gpu) || bn >= 2 * sizes.n || sizes.steps > 16 || block_count(v, sizes) < 2 * v.blocks)
           continue;
-        timed.emplace_back(estimate(v, sizes, gpu), v);
+        timed.emplace_back(estimate_wgmma(v, sizes, gpu), v);
       }
   return most_promising(std::move(timed));
 }
@@ -168,13 +167,13 @@ Support describe_rows(const LayerQuery& query, Tactic tactic, bool patches, Impl
 }
 
 // A tactic for each variant of the layer in these types; one that is refused where there is none.
-std::vector<Tactic> list_typed(const LayerQuery& query, const StoredTypes& types, bool patches,
-                               const DeviceProperties& gpu) {
+std::vector<Tactic> list_typed_wgmma(const LayerQuery& query, const StoredTypes& types, bool patches,
+                                     const DeviceProperties& gpu) {
   const bool conv = std::holds_alternative<Conv>(query.layer().op);
   const Value& a = query.graph.value(query.layer().inputs[0]);
   const Format format = conv ? kChannelsLast : kLinear;
   const TensorType read = patches ? TensorType{a.dtype, kLinear} : TensorType{types.input, format};
-  Tactic base = typed_tactic(query, kRunner, "cuda_wgmma", read, {types.output, format});
+  Tactic base = typed_tactic(query, kWgmmaRunner, "cuda_wgmma", read, {types.output, format});
   list_weights(query, number_beside(query, types.output), base);
   if (base.support.ok && a.is_constant()) base.support = Support::no("the left operand is constant");
   if (base.support.ok && has_data_dependent_dims(query))
@@ -184,7 +183,7 @@ std::vector<Tactic> list_typed(const LayerQuery& query, const StoredTypes& types
   // HopperConvolution, which takes any window, says why a convolution is not multiplied in FP8.
   if (!base.support.ok) return {conv ? base : refused_for(types.input, base)};
   std::vector<Tactic> tactics;
-  for (Variant v : variants(p, query, gpu)) {
+  for (WgmmaVariant v : wgmma_variants(p, query, gpu)) {
     v.patches = patches;
     if (v.cluster && result_vector(query, base, p, 4, 1) != 4) continue;
     if (v.stays && result_vector(query, base, p, 2, 1) < 2) continue;  // threads have pairs of columns
@@ -195,7 +194,7 @@ std::vector<Tactic> list_typed(const LayerQuery& query, const StoredTypes& types
   return tactics;
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
+std::vector<Tactic> list_wgmma(const LayerQuery& query, const Device& device) {
   const Op& op = query.layer().op;
   if (!std::holds_alternative<Conv>(op) && !std::holds_alternative<MatMul>(op)) return {};
   if (!device.properties.is_hopper()) return {};
@@ -204,14 +203,14 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
   for (const StoredTypes& types : tensor_core_types(query)) {
     // Patches are laid out in the type of the result.
     if (patches && (!is_half(types.input) || types.input != types.output)) continue;
-    const std::vector<Tactic> typed = list_typed(query, types, patches, device.properties);
+    const std::vector<Tactic> typed = list_typed_wgmma(query, types, patches, device.properties);
     tactics.insert(tactics.end(), typed.begin(), typed.end());
   }
   return tactics;
 }
 
-KernelSource product_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,
-                            const Variant& v, const DeviceProperties& gpu) {
+KernelSource wgmma_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,
+                          const WgmmaVariant& v, const DeviceProperties& gpu) {
   KernelBuilder b = start_kernel(query, tactic, "wgmma", tactic.outputs[0].dtype);
   const int sums = v.cluster ? 1 : v.splits;  // in memory
   GemmWriter writer(b, query, tactic, p, v.threads(), v.tile.rows(), v.tile.bn, p.step(), sums);
@@ -253,8 +252,8 @@ KernelSource product_kernel(const LayerQuery& query, const Tactic& tactic, const
   return b.finish();
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device& device) {
-  const Variant variant = Variant::of(tactic.params);
+LayerSource generate_wgmma(const LayerQuery& query, const Tactic& tactic, const Device& device) {
+  const WgmmaVariant variant = WgmmaVariant::of(tactic.params);
   ImplicitGemm p;
   const Support support = describe_rows(query, tactic, variant.patches, p);
   check(support.ok, "a refused product is generated: " + support.reason);
@@ -263,7 +262,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
     source.kernels.push_back(patch_kernel(query, tactic));
     source.scratch_bytes = patch_bytes(query);
   }
-  const auto kernel = variant.relay ? relay_kernel : variant.stays ? stay_kernel : product_kernel;
+  const auto kernel = variant.relay ? relay_kernel : variant.stays ? stay_kernel : wgmma_kernel;
   source.kernels.push_back(kernel(query, tactic, p, variant, device.properties));
   if (variant.splits > 1 && !variant.cluster) {
     source.kernels.push_back(GemmWriter::sum_kernel(query, tactic, p, variant.splits));
@@ -285,8 +284,8 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
   return source;
 }
 
-std::string kind_of_packing(const Tactic& tactic) {
-  return Variant::of(tactic.params).patches ? "patches" : "rows";
+std::string kind_of_wgmma_packing(const Tactic& tactic) {
+  return WgmmaVariant::of(tactic.params).patches ? "patches" : "rows";
 }
 
 }  // namespace
@@ -324,11 +323,11 @@ std::string WgmmaVariant::name() const {
                               std::to_string(splits);
 }
 
-Dim wgmma_tiles(const ImplicitGemm& p, const Variant& v) {
+Dim wgmma_tiles(const ImplicitGemm& p, const WgmmaVariant& v) {
   return ceil_div(p.m, Dim(v.tile.rows())) * ceil_div(p.n, Dim(v.tile.bn)) * p.batches;
 }
 
-void define_tile_at(KernelBuilder& b, const ImplicitGemm& p, const Variant& v) {
+void define_tile_at(KernelBuilder& b, const ImplicitGemm& p, const WgmmaVariant& v) {
   const std::string tn = b.number(ceil_div(p.n, Dim(v.tile.bn))),
                     tm = b.number(ceil_div(p.m, Dim(v.tile.rows())));
   // The first row of an operand that has other rows for each batch.
@@ -342,7 +341,8 @@ void define_tile_at(KernelBuilder& b, const ImplicitGemm& p, const Variant& v) {
          "};\n};");
 }
 
-WgmmaMaps wgmma_maps(KernelBuilder& b, const LayerQuery& query, const ImplicitGemm& p, const Variant& v) {
+WgmmaMaps wgmma_maps(KernelBuilder& b, const LayerQuery& query, const ImplicitGemm& p,
+                     const WgmmaVariant& v) {
   const Dim padded = ceil_div(p.k, Dim(kPackedMultiple)) * Dim(kPackedMultiple);
   const Dim a_rows = v.patches ? p.m : element_count(input_shape(query, 0)).exact_div(p.k).value_or(p.m);
   const Dim b_rows =
@@ -353,7 +353,7 @@ WgmmaMaps wgmma_maps(KernelBuilder& b, const LayerQuery& query, const ImplicitGe
 }
 
 GeneratedFamily wgmma_family() {
-  return {kRunner, list, generate, kind_of_packing};
+  return {kWgmmaRunner, list_wgmma, generate_wgmma, kind_of_wgmma_packing};
 }
 
 namespace {
@@ -361,7 +361,7 @@ namespace {
 // Whether ours stand in front of the libraries'. Measured on an H200: they are faster than cuBLASLt's at
 // small products, and wherever cuBLASLt needs a second kernel for the epilogue; at large ones with bias,
 // residual and ReLU its are.
-bool leads(const LayerQuery& query, const Device& device) {
+bool wgmma_leads(const LayerQuery& query, const Device& device) {
   const Op& op = query.layer().op;
   if (!std::holds_alternative<Conv>(op) && !std::holds_alternative<MatMul>(op)) return false;
   if (!device.properties.is_hopper()) return false;
@@ -387,7 +387,7 @@ bool leads(const LayerQuery& query, const Device& device) {
 
 TacticFamily wgmma_tactics() {
   TacticFamily family = generated_tactics<wgmma_family>();
-  family.leads = leads;
+  family.leads = wgmma_leads;
   return family;
 }
 

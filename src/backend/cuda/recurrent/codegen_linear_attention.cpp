@@ -15,19 +15,15 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::string_view kRunner = "LinearAttention";
-enum Input : size_t { kQ, kK, kV, kPast, kDecay, kBeta };
-constexpr int kThreads = 128, kStepsAhead = 8;
+constexpr std::string_view kLinearAttentionRunner = "LinearAttention";
+enum LinearAttentionInput : size_t { kQ, kK, kV, kPast, kDecay, kBeta };
+constexpr int kLinearAttentionThreads = 128, kStepsAhead = 8;
 constexpr int64_t kMostKey = 1024;
 
 std::optional<int64_t> width_of(const LayerQuery& query, size_t input, int64_t heads) {
   const Dim& width = input_shape(query, input)[2];
   if (!width.is_constant()) return std::nullopt;
   return width.value() / heads;
-}
-
-bool is_given(const Tactic& t, size_t input) {
-  return input < t.inputs.size() && t.inputs[input].dtype != DType::Undefined;
 }
 
 // Threads for a column: each has at most 32 of its numbers.
@@ -41,13 +37,13 @@ int64_t shared_bytes(const LinearAttention& op, int64_t key, int64_t decay, int6
   return 4 * kStepsAhead * (key * (1 + op.q_heads / op.kv_heads) + decay + beta);
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
+std::vector<Tactic> list_linear_attention(const LayerQuery& query, const Device& device) {
   const Node& node = query.layer();
   const auto* op = std::get_if<LinearAttention>(&node.op);
   if (!op) return {};
   std::vector<Tactic> tactics;
   for (const DType type : allowed_types_first(query)) {
-    Tactic t = linear_tactic(query, kRunner, "cuda_linear_attention");
+    Tactic t = linear_tactic(query, kLinearAttentionRunner, "cuda_linear_attention");
     for (const size_t i : {size_t{kQ}, size_t{kK}, size_t{kV}})
       if (!query.graph.value(node.inputs[i]).is_constant()) t.inputs[i].dtype = type;
     t.outputs[0].dtype = type;
@@ -70,25 +66,25 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
   return tactics;
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_linear_attention(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const auto& op = std::get<LinearAttention>(query.layer().op);
   const Shape& q = input_shape(query, kQ);
   const int64_t key = *width_of(query, kQ, op.q_heads), value = *width_of(query, kV, op.kv_heads);
   const auto width = [&](size_t input) {
     return is_given(tactic, input) ? input_shape(query, input)[2].value() : 0;
   };
-  const int lanes = lanes_of(key), columns = kThreads / lanes;
+  const int lanes = lanes_of(key), columns = kLinearAttentionThreads / lanes;
   const int64_t decay = width(kDecay) / op.kv_heads, beta = width(kBeta);
   KernelBuilder b = start_kernel(query, tactic, "linear_attention", tactic.outputs[0].dtype);
   b.set_fast_math(false);  // errors of a state stay in it
-  b.kernel().threads = kThreads;
+  b.kernel().threads = kLinearAttentionThreads;
   b.kernel().grid = {q[0] * Dim(op.kv_heads), (value + columns - 1) / columns, 1};
   b.kernel().shared_bytes = static_cast<int>(shared_bytes(op, key, decay, beta > 0 ? 1 : 0));
   const auto number = [](std::string_view name, int64_t x) {
     return ", " + std::string(name) + " = " + std::to_string(x);
   };
   b.global("typedef " + std::string(storage_name(tactic.outputs[0].dtype)) + " T;\nconstexpr int THREADS = " +
-           std::to_string(kThreads) + number("LANES", lanes) + number("COLUMNS", columns) +
+           std::to_string(kLinearAttentionThreads) + number("LANES", lanes) + number("COLUMNS", columns) +
            number("HEADS", op.kv_heads) + number("SHARED", op.q_heads / op.kv_heads) + number("KEY", key) +
            number("VALUE", value) + number("EACH", (key + lanes - 1) / lanes) + number("AHEAD", kStepsAhead) +
            number("DECAY", decay) + number("BETA", beta) + ";\nconstexpr float SCALE = " +
@@ -121,7 +117,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily linear_attention_family() {
-  return {kRunner, list, generate};
+  return {kLinearAttentionRunner, list_linear_attention, generate_linear_attention};
 }
 
 }  // namespace lathe::cuda

@@ -17,9 +17,9 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::string_view kRunner = "Recurrent";
+constexpr std::string_view kRecurrentRunner = "Recurrent";
 
-struct Variant {
+struct RecurrentVariant {
   int blocks = 1, sequences = 1;
   TacticParams params() const { return {{"blocks", blocks}, {"sequences", sequences}}; }
   std::string name() const {
@@ -34,25 +34,23 @@ bool can_have(int blocks, const DeviceProperties& gpu) {
   return blocks <= 8 || (gpu.is_hopper() && gpu.multiprocessors >= 100);
 }
 
-std::vector<Variant> variants(const LayerQuery& query, DType type, const DeviceProperties& gpu) {
+std::vector<RecurrentVariant> recurrent_variants(const LayerQuery& query, DType type,
+                                                 const DeviceProperties& gpu) {
   const RecurrentSizes sizes = recurrent_sizes(query);
   const SymbolValues opt = query.opt_values();
   const int64_t steps = sizes.steps.evaluate(opt), batch = sizes.batch.evaluate(opt);
-  std::vector<std::pair<double, Variant>> timed;
+  std::vector<std::pair<double, RecurrentVariant>> timed;
   for (const int blocks : {1, 2, 4, 8, 16}) {
     if (!can_have(blocks, gpu) || (blocks > 1 && sizes.hidden < 8 * blocks)) continue;
     for (const int sequences : {1, 2, 4, 8, 16}) {
       if (is_half(type) != (sequences >= 8) || (sequences > 1 && sequences >= 2 * batch && sequences != 8))
         continue;
       const auto plan = plan_recurrent(sizes, type, blocks, sequences, gpu);
-      if (plan) timed.emplace_back(plan->microseconds(gpu, steps, batch), Variant{blocks, sequences});
+      if (plan)
+        timed.emplace_back(plan->microseconds(gpu, steps, batch), RecurrentVariant{blocks, sequences});
     }
   }
   return most_promising(std::move(timed));
-}
-
-bool is_given(const Tactic& t, size_t input) {
-  return input < t.inputs.size() && t.inputs[input].dtype != DType::Undefined;
 }
 
 bool has_weights_of_run(const LayerQuery& query) {
@@ -60,7 +58,7 @@ bool has_weights_of_run(const LayerQuery& query) {
   return !query.graph.value(inputs[kW]).is_constant() || !query.graph.value(inputs[kR]).is_constant();
 }
 
-Support supports(const LayerQuery& query, const Tactic& t, DType type) {
+Support supports_recurrent(const LayerQuery& query, const Tactic& t, DType type) {
   const Node& node = query.layer();
   for (const size_t i : {size_t{kW}, size_t{kR}}) {
     if (!is_static(input_shape(query, i)))
@@ -81,30 +79,30 @@ Support supports(const LayerQuery& query, const Tactic& t, DType type) {
   return {};
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
+std::vector<Tactic> list_recurrent(const LayerQuery& query, const Device& device) {
   const Node& node = query.layer();
   if (!std::holds_alternative<RNN>(node.op) && !std::holds_alternative<GRU>(node.op) &&
       !std::holds_alternative<LSTM>(node.op))
     return {};
   std::vector<Tactic> tactics;
   for (const DType type : allowed_types_first(query)) {
-    Tactic t = linear_tactic(query, kRunner, "cuda_recurrent");
+    Tactic t = linear_tactic(query, kRecurrentRunner, "cuda_recurrent");
     t.inputs[kX].dtype = type;
     for (TensorType& output : t.outputs)
       if (output.dtype != DType::Undefined) output.dtype = type;
-    t.support = supports(query, t, type);
+    t.support = supports_recurrent(query, t, type);
     if (!has_weights_of_run(query)) t.inputs[kW] = t.inputs[kR] = {};
-    const std::vector<Variant> found =
-        t.support.ok ? variants(query, type, device.properties) : std::vector<Variant>();
+    const std::vector<RecurrentVariant> found =
+        t.support.ok ? recurrent_variants(query, type, device.properties) : std::vector<RecurrentVariant>();
     if (t.support.ok && found.empty())
       t.support = Support::no("a block's part of the hidden values does not fit into a multiprocessor");
     if (!t.support.ok) tactics.push_back(t);
-    for (const Variant& v : found) tactics.push_back(with_variant(t, v.name(), v.params()));
+    for (const RecurrentVariant& v : found) tactics.push_back(with_variant(t, v.name(), v.params()));
   }
   return tactics;
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device& device) {
+LayerSource generate_recurrent(const LayerQuery& query, const Tactic& tactic, const Device& device) {
   const RecurrentSizes sizes = recurrent_sizes(query);
   const DType type = tactic.inputs[kX].dtype;
   const auto plan = plan_recurrent(sizes, type, tactic.params.get_int("blocks"),
@@ -126,7 +124,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
   return source;
 }
 
-std::string packing_key(const Tactic& tactic) {
+std::string recurrent_packing_key(const Tactic& tactic) {
   return std::to_string(tactic.params.get("blocks", 1)) + " " +
          std::to_string(tactic.params.get("sequences", 1));
 }
@@ -134,7 +132,7 @@ std::string packing_key(const Tactic& tactic) {
 }  // namespace
 
 GeneratedFamily recurrent_family() {
-  return {kRunner, list, generate, packing_key};
+  return {kRecurrentRunner, list_recurrent, generate_recurrent, recurrent_packing_key};
 }
 
 }  // namespace lathe::cuda

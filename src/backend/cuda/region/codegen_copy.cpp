@@ -16,8 +16,8 @@ namespace lathe::cuda {
 
 namespace {
 
-constexpr std::string_view kRunner = "Copy";
-constexpr int kTile = 32;
+constexpr std::string_view kCopyRunner = "Copy";
+constexpr int kCopyTile = 32;
 
 struct Box {
   size_t input = 0, output = 0;
@@ -283,8 +283,8 @@ class CopyWriter {
                   const std::string& to, const std::string& type) {
     const size_t last = walk.extents.size() - 1;
     const std::string ea = b_.number(walk.extents[across]), el = b_.number(walk.extents[last]);
-    const Dim tiles_a = ceil_div(walk.extents[across], Dim(kTile)),
-              tiles_l = ceil_div(walk.extents[last], Dim(kTile));
+    const Dim tiles_a = ceil_div(walk.extents[across], Dim(kCopyTile)),
+              tiles_l = ceil_div(walk.extents[last], Dim(kCopyTile));
     Dim batch = 1;
     b_.line("{\nidx r = blockIdx.x;");
     b_.line("const idx ta = r % " + b_.number(tiles_a) + " * 32; r /= " + b_.number(tiles_a) + ";");
@@ -319,7 +319,7 @@ class CopyWriter {
   std::optional<ByteGrid> grid_;  // on which numbers become bytes
 };
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_copy(const LayerQuery& query, const Tactic& tactic, const Device&) {
   KernelBuilder b =
       start_kernel(query, carries(query, tactic) ? Tactic() : tactic, "copy", tactic.outputs[0].dtype);
   const std::vector<Box> boxes = boxes_of(query, tactic);
@@ -345,7 +345,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
   return {{b.finish()}};
 }
 
-Support supports(const LayerQuery& query, const Tactic& t) {
+Support supports_copy(const LayerQuery& query, const Tactic& t) {
   const Node& node = query.layer();
   const auto* slice = std::get_if<Slice>(&node.op);
   const bool parts = std::holds_alternative<Concat>(node.op) || std::holds_alternative<Split>(node.op);
@@ -361,7 +361,7 @@ Support supports(const LayerQuery& query, const Tactic& t) {
 std::vector<Tactic> list_reformat(const LayerQuery& query) {
   const Node& node = query.layer();
   const Value &in = query.graph.value(node.inputs[0]), &out = query.graph.value(node.outputs[0]);
-  Tactic t = linear_tactic(query, kRunner, "cuda_reformat");
+  Tactic t = linear_tactic(query, kCopyRunner, "cuda_reformat");
   t.inputs[0] = {in.dtype, in.format};
   t.outputs[0] = {out.dtype, out.format};
   if (in.format.block > 1 || out.format.block > 1)
@@ -380,7 +380,7 @@ bool is_reshape_by_values(const Node& node) {
   return reshape != nullptr && !reshape->shape;
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_copy(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   if (std::holds_alternative<Reformat>(node.op)) return list_reformat(query);
   const bool parts = std::holds_alternative<Concat>(node.op) || std::holds_alternative<Split>(node.op);
@@ -401,7 +401,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Device&) {
       types.insert(types.begin(), moved.back());
   for (const DType type : types)
     for (const Format& format : formats) {
-      Tactic t = typed_tactic(query, kRunner, "cuda_copy", {type, format}, {type, format});
+      Tactic t = typed_tactic(query, kCopyRunner, "cuda_copy", {type, format}, {type, format});
       if (node.epilogue.empty()) t.support = {};  // any type of a whole number of bytes
       for (size_t i = 0; i < (parts ? node.op_input_count() : 1); ++i) {
         const Value& value = query.graph.value(node.inputs[i]);
@@ -413,7 +413,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Device&) {
       }
       for (size_t i = 0; i < node.outputs.size(); ++i)
         t.outputs[i] = node.outputs[i] == kNoValue ? TensorType{} : TensorType{type, format};
-      if (const Support s = supports(query, t); !s.ok) t.support = s;
+      if (const Support s = supports_copy(query, t); !s.ok) t.support = s;
       tactics.push_back(std::move(t));
     }
   return tactics;
@@ -422,7 +422,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Device&) {
 }  // namespace
 
 GeneratedFamily copy_family() {
-  return {kRunner, list, generate};
+  return {kCopyRunner, list_copy, generate_copy};
 }
 
 }  // namespace lathe::cuda

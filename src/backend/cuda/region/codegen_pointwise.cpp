@@ -10,7 +10,7 @@ namespace lathe::cuda {
 
 namespace {
 
-constexpr std::string_view kRunner = "Pointwise";
+constexpr std::string_view kPointwiseRunner = "Pointwise";
 
 // How operands come that lie on a grid: as bytes, or as numbers.
 enum class Grids : uint8_t { Bytes, Numbers };
@@ -19,7 +19,7 @@ Tactic make_tactic(const LayerQuery& query, const PointwiseProgram& program, con
                    DType number, Grids grids = Grids::Numbers) {
   const Node& node = query.layer();
   const Value& out = query.graph.value(node.outputs[0]);
-  Tactic t = linear_tactic(query, kRunner, "cuda_pointwise");
+  Tactic t = linear_tactic(query, kPointwiseRunner, "cuda_pointwise");
   t.outputs[0] = result;
   const bool cast = std::holds_alternative<Cast>(node.op) || std::holds_alternative<Reformat>(node.op);
   std::vector<DType> types;
@@ -46,7 +46,7 @@ bool is_pointwise(const Node& node) {
          is_plain_quantization(node);
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_pointwise(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   if (!is_pointwise(node)) return {};
   const Value& out = query.graph.value(node.outputs[0]);
@@ -80,7 +80,7 @@ int widest_vector(const LayerQuery& query, const Tactic& tactic) {
   return v;
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_pointwise(const LayerQuery& query, const Tactic& tactic, const Device&) {
   KernelBuilder b = start_kernel(query, tactic, "pointwise", tactic.outputs[0].dtype);
   b.overlaps({.takes_order = true});
   if (const auto* cast = std::get_if<Cast>(&query.layer().op)) {
@@ -106,7 +106,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily pointwise_family() {
-  return {kRunner, list, generate};
+  return {kPointwiseRunner, list_pointwise, generate_pointwise};
 }
 
 }  // namespace lathe::cuda

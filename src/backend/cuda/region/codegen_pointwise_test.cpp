@@ -7,8 +7,6 @@ namespace lathe::cuda {
 GeneratedFamily pointwise_family();
 namespace {
 
-const std::vector<DType> kHalves = {DType::Float16, DType::BFloat16};
-
 // A case of these extents for each operation on floats; logarithms and roots get positive numbers.
 std::vector<LayerCase> float_cases(DType type, const Extents& extents) {
   std::vector<LayerCase> cases;

@@ -16,7 +16,7 @@ namespace lathe::cuda {
 
 namespace {
 
-constexpr std::string_view kRunner = "Reduce";
+constexpr std::string_view kReduceRunner = "Reduce";
 
 // The walk over kept and reduced dims of the input, in the order of the result's storage.
 struct ReduceWalk {
@@ -327,7 +327,7 @@ std::optional<Format> result_format(const LayerQuery& query, const Format& forma
   return output_shape(query).size() >= 3 ? format : kLinear;
 }
 
-std::vector<Tactic> list_typed(const LayerQuery& query, const Tactic& base, const Device& device) {
+std::vector<Tactic> list_typed_reduce(const LayerQuery& query, const Tactic& base, const Device& device) {
   std::vector<Tactic> tactics;
   const auto groups = [&](int threads) {
     tactics.push_back(
@@ -351,7 +351,7 @@ std::vector<Tactic> list_typed(const LayerQuery& query, const Tactic& base, cons
   return tactics;
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
+std::vector<Tactic> list_reduce(const LayerQuery& query, const Device& device) {
   const Node& node = query.layer();
   const auto* op = std::get_if<Reduce>(&node.op);
   if (!op) return {};
@@ -365,7 +365,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
       const std::optional<Format> out =
           unknown || nothing ? std::optional<Format>(format) : result_format(query, format);
       if (!out) continue;
-      Tactic t = typed_tactic(query, kRunner, "cuda_reduce", {from, format}, {to, *out});
+      Tactic t = typed_tactic(query, kReduceRunner, "cuda_reduce", {from, format}, {to, *out});
       if (!stores_numbers(query, node.inputs[0], t.inputs[0]))
         t.support = Support::no("no kernel for " + std::string(dtype_name(from)));
       else if (unknown)
@@ -376,13 +376,13 @@ std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
         tactics.push_back(std::move(t));
         continue;
       }
-      const std::vector<Tactic> typed = list_typed(query, t, device);
+      const std::vector<Tactic> typed = list_typed_reduce(query, t, device);
       tactics.insert(tactics.end(), typed.begin(), typed.end());
     }
   return tactics;
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_reduce(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const ReduceWalk walk = walk_of(query, tactic.inputs[0], tactic.outputs[0]);
   if (const auto lanes = LaneVariant::of(tactic.params)) return generate_lanes(query, tactic, walk, *lanes);
   return generate_groups(query, tactic, walk, tactic.params.get_int("threads"));
@@ -500,7 +500,7 @@ LayerSource generate_group_norm(const LayerQuery& query, const Tactic& tactic, c
 }  // namespace
 
 GeneratedFamily reduce_family() {
-  return {kRunner, list, generate};
+  return {kReduceRunner, list_reduce, generate_reduce};
 }
 GeneratedFamily arg_reduce_family() {
   return {kArgRunner, list_arg, generate_arg};

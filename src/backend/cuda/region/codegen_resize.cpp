@@ -14,8 +14,8 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::string_view kRunner = "Resize";
-enum Input : size_t { kRoi = 1, kScales, kSizes };
+constexpr std::string_view kResizeRunner = "Resize";
+enum ResizeInput : size_t { kRoi = 1, kScales, kSizes };
 
 // Whether taps are written out: plain interpolation with a size that the model says.
 bool is_plain(const LayerQuery& query, const Resize& op) {
@@ -25,7 +25,7 @@ bool is_plain(const LayerQuery& query, const Resize& op) {
           is_kernel_float(query.graph.value(query.layer().outputs[0]).dtype));
 }
 
-bool is_present(const LayerQuery& query, size_t i) {
+bool has_list(const LayerQuery& query, size_t i) {
   const Node& node = query.layer();
   if (i >= node.op_input_count() || node.inputs[i] == kNoValue) return false;
   const Shape& shape = input_shape(query, i);
@@ -45,7 +45,7 @@ std::vector<size_t> resized_dims(const LayerQuery& query, const Resize& op) {
 Support expect_operands(const LayerQuery& query, const Resize& op, const Tactic& t) {
   const size_t axes = resized_dims(query, op).size();
   const auto expect = [&](size_t i, size_t entries, std::string_view what) {
-    if (!is_present(query, i)) return Support::no(fmt::format("there are no {}", what));
+    if (!has_list(query, i)) return Support::no(fmt::format("there are no {}", what));
     const Shape& shape = input_shape(query, i);
     if (shape.size() != 1 || !shape[0].is_constant(static_cast<int64_t>(entries)))
       return Support::no(fmt::format("there are not as many {} as dims", what));
@@ -53,7 +53,7 @@ Support expect_operands(const LayerQuery& query, const Resize& op, const Tactic&
   };
   if (op.coordinates == CoordinateMode::TfCropAndResize)
     if (const Support s = expect(kRoi, 2 * axes, "bounds of a crop"); !s.ok) return s;
-  if (op.scales.empty() && !op.sizes && is_present(query, kScales)) return expect(kScales, axes, "scales");
+  if (op.scales.empty() && !op.sizes && has_list(query, kScales)) return expect(kScales, axes, "scales");
   if (op.scales.empty() && !op.sizes) return expect(kSizes, axes, "sizes");
   return {};
 }
@@ -65,7 +65,7 @@ std::string mode_name(const Resize& op) {
 std::vector<Tactic> list_general(const LayerQuery& query, const Resize& op) {
   std::vector<Tactic> tactics;
   for (const DType type : allowed_types_first(query)) {
-    Tactic t = typed_tactic(query, kRunner, "", {type, kLinear}, {type, kLinear});
+    Tactic t = typed_tactic(query, kResizeRunner, "", {type, kLinear}, {type, kLinear});
     if (const Support s = op.mode == ResizeMode::Nearest ? stored(t) : computed(type); !s.ok) t.support = s;
     if (const Support s = expect_operands(query, op, t); !s.ok) t.support = s;
     tactics.push_back(with_variant(t, "cuda_resize_any_" + mode_name(op), {{"any", 1}}));
@@ -73,11 +73,11 @@ std::vector<Tactic> list_general(const LayerQuery& query, const Resize& op) {
   return tactics;
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_resize(const LayerQuery& query, const Device&) {
   const auto* op = std::get_if<Resize>(&query.layer().op);
   if (!op) return {};
   if (!is_plain(query, *op)) return list_general(query, *op);
-  return element_tactics(query, kRunner, "cuda_resize_" + mode_name(*op));
+  return element_tactics(query, kResizeRunner, "cuda_resize_" + mode_name(*op));
 }
 
 // --- plain ------------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ LayerSource generate_any(const LayerQuery& query, const Tactic& tactic, const Re
   const DType type = tactic.outputs[0].dtype;
   const bool crops = op.coordinates == CoordinateMode::TfCropAndResize,
              moves = op.mode == ResizeMode::Nearest && !crops,
-             has_scales = !op.scales.empty() || (!op.sizes && is_present(query, kScales));
+             has_scales = !op.scales.empty() || (!op.sizes && has_list(query, kScales));
   KernelBuilder b = start_kernel(query, tactic, "resize_any", type);
   b.set_fast_math(false);
   b.hardware(rounded_products());
@@ -256,7 +256,7 @@ LayerSource generate_any(const LayerQuery& query, const Tactic& tactic, const Re
   return {{end_elements(b, 1)}};
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_resize(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const auto& op = std::get<Resize>(query.layer().op);
   return tactic.params.get_int("any", 0) != 0 ? generate_any(query, tactic, op)
                                               : generate_plain(query, tactic, op);
@@ -265,7 +265,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily resize_family() {
-  return {kRunner, list, generate};
+  return {kResizeRunner, list_resize, generate_resize};
 }
 
 }  // namespace lathe::cuda

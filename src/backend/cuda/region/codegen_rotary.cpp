@@ -8,14 +8,14 @@ namespace lathe::cuda {
 
 namespace {
 
-constexpr std::string_view kRunner = "Rotary";
+constexpr std::string_view kRotaryRunner = "Rotary";
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_rotary(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   if (!std::holds_alternative<Rotary>(node.op)) return {};
   std::vector<Tactic> tactics;
   for (const DType type : allowed_types_first(query)) {
-    Tactic t = linear_tactic(query, kRunner, "cuda_rotary");
+    Tactic t = linear_tactic(query, kRotaryRunner, "cuda_rotary");
     for (size_t i = Rotary::kOperands; i < t.inputs.size(); ++i) {
       t.inputs[i].dtype = type;
       if (query.graph.value(node.inputs[i]).is_constant() && query.graph.value(node.inputs[i]).dtype != type)
@@ -76,7 +76,7 @@ KernelSource turn(const LayerQuery& query, const Tactic& tactic, size_t operand)
   return b.finish();
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_rotary(const LayerQuery& query, const Tactic& tactic, const Device&) {
   LayerSource source{.is_independent = true};
   for (size_t i = 0; i < query.layer().outputs.size(); ++i) source.kernels.push_back(turn(query, tactic, i));
   return source;
@@ -85,7 +85,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily rotary_family() {
-  return {kRunner, list, generate};
+  return {kRotaryRunner, list_rotary, generate_rotary};
 }
 
 }  // namespace lathe::cuda

@@ -11,8 +11,6 @@ GeneratedFamily arg_reduce_family();
 GeneratedFamily group_norm_family();
 namespace {
 
-const std::vector<DType> kHalves = {DType::Float16, DType::BFloat16};
-
 TEST(CudaLayerNorm, LengthsTypesAndEpilogue) {
   std::vector<LayerCase> cases;
   for (const int64_t n : {1, 33, 130, 768, 5000}) {

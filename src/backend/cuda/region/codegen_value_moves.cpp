@@ -9,7 +9,7 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::string_view kRunner = "ValueMoves";
+constexpr std::string_view kValueMovesRunner = "ValueMoves";
 enum SliceInput : size_t { kStarts = 1, kEnds, kSliceAxes, kSteps };
 enum PadInput : size_t { kPads = 1, kPadValue, kPadAxes };
 
@@ -42,13 +42,13 @@ bool has_operands(const LayerQuery& query) {
   return pad != nullptr && (!pad->pads || is_present(query, kPadAxes));
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_value_moves(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   if (!has_operands(query)) return {};
   const bool slices = std::holds_alternative<Slice>(node.op);
   std::vector<Tactic> tactics;
   for (const DType type : allowed_types_first(query)) {
-    Tactic t = typed_tactic(query, kRunner, slices ? "cuda_slice_by_values" : "cuda_pad_by_values",
+    Tactic t = typed_tactic(query, kValueMovesRunner, slices ? "cuda_slice_by_values" : "cuda_pad_by_values",
                             {type, kLinear}, {type, kLinear});
     if (const Support s = stored(t); !s.ok) t.support = s;
     const int64_t count = axis_count(query, slices);
@@ -75,7 +75,7 @@ std::string numbers(KernelBuilder& b, const LayerQuery& query, const Tactic& tac
   return "numbers(" + b.input(i, tactic.inputs[i].dtype) + ")";
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_value_moves(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const Op& op = query.layer().op;
   const Shape& x = input_shape(query, 0);
   const std::vector<Dim> strides = storage_strides(x, kLinear);
@@ -113,7 +113,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily value_moves_family() {
-  return {kRunner, list, generate};
+  return {kValueMovesRunner, list_value_moves, generate_value_moves};
 }
 
 }  // namespace lathe::cuda

@@ -20,14 +20,9 @@
 namespace lathe::cuda {
 namespace {
 
-const std::vector<TacticFamily>& families() {
-  static const std::vector<TacticFamily> all = tactic_families();
-  return all;
-}
-
 ChosenTactic choose(const LayerQuery& query, const Device& device) {
   // cuDNN makes a plan for every new shape.
-  return choose_for_body(query, list_all(families(), query, device),
+  return choose_for_body(query, list_all(all_families(), query, device),
                          [](const Tactic& tactic) { return tactic.runner.starts_with("Cudnn"); });
 }
 
@@ -54,7 +49,7 @@ BodyReformat make_reformat(const Value& value, const Format& from, const Format&
   editor.mark_output(reformat.graph->node(node).outputs[0]);
   const LayerQuery query{*reformat.graph, node, ranges};
   std::string reasons;
-  for (const Tactic& tactic : list_all(families(), query, device)) {
+  for (const Tactic& tactic : list_all(all_families(), query, device)) {
     if (tactic.support.ok && !tactic.is_view) {
       reformat.kernel = make_kernel(query, tactic, device, pack);
       return reformat;

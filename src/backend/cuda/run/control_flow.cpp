@@ -14,7 +14,7 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::string_view kRunner = "ControlFlow";
+constexpr std::string_view kControlFlowRunner = "ControlFlow";
 
 class PreparedControlFlow final : public PreparedLayer {
  public:
@@ -88,10 +88,10 @@ class ControlFlowKernel final : public LayerKernel {
   const std::vector<BodyKernels> kernels_;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
+std::vector<Tactic> list_control_flow(const LayerQuery& query, const Device& device) {
   const std::vector<Body> bodies = bodies_of(query.layer().op);
   if (bodies.empty()) return {};
-  Tactic t = linear_tactic(query, kRunner, "control_flow");
+  Tactic t = linear_tactic(query, kControlFlowRunner, "control_flow");
   for (const ValueId id : query.layer().inputs)
     if (id != kNoValue && query.graph.value(id).is_stored_quantized())
       t.support = Support::no("'" + query.graph.value(id).name + "' is stored as integers of a grid");
@@ -110,7 +110,7 @@ std::unique_ptr<LayerKernel> make_control_flow(const LayerQuery& query, const Ta
 }
 
 TacticFamily control_flow_tactics() {
-  return {kRunner, list, make_control_flow};
+  return {kControlFlowRunner, list_control_flow, make_control_flow};
 }
 
 }  // namespace lathe::cuda

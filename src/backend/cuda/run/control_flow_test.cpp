@@ -4,6 +4,7 @@
 // What they compute is compared on a GPU by ONNX's node tests (make test-gpu).
 #include <gtest/gtest.h>
 
+#include "backend/cuda/device/h200_check.h"
 #include "backend/cuda/device/libraries.h"
 #include "backend/cuda/kernel.h"
 #include "backend/cuda/run/body_kernels.h"
@@ -18,11 +19,6 @@
 namespace lathe::cuda {
 TacticFamily control_flow_tactics();
 namespace {
-
-std::shared_ptr<const Device> h200() {
-  const std::string path = "tests/gpu/h200.json";
-  return describe_device(DeviceProperties::from_json(read_file(path), path), true);
-}
 
 // A loop whose body convolves, which kernels do with channels last, and changes a shape.
 Body convolving() {
@@ -177,8 +173,7 @@ TEST(CudaControlFlow, NamesWhatHasNoKernel) {
   const SymbolRanges ranges;
   const auto tactics = control_flow_tactics().list({graph, graph.order().back(), ranges}, *h200());
   ASSERT_EQ(tactics.size(), 1u);
-  EXPECT_NE(tactics[0].support.reason.find("'det' (Det) of its body has no kernel"),
-            std::string::npos)
+  EXPECT_NE(tactics[0].support.reason.find("'det' (Det) of its body has no kernel"), std::string::npos)
       << tactics[0].support.reason;
 }
 

@@ -29,7 +29,7 @@ bool is_inside(const std::map<const std::byte*, size_t>& blocks, const std::byte
   return address < begin + bytes;
 }
 
-int64_t product(const Extents& extents, size_t first, size_t last) {
+int64_t element_product(const Extents& extents, size_t first, size_t last) {
   return std::accumulate(extents.begin() + static_cast<std::ptrdiff_t>(first),
                          extents.begin() + static_cast<std::ptrdiff_t>(last), int64_t{1},
                          std::multiplies<>());
@@ -144,10 +144,10 @@ void DeviceValues::copy_rows(const std::byte* from, std::byte* to, const Rows& r
 
 Tensor DeviceValues::slice(const Tensor& tensor, size_t axis, int64_t index) {
   Extents extents = tensor.extents();
-  const int64_t outer = product(extents, 0, axis), count = extents[axis];
+  const int64_t outer = element_product(extents, 0, axis), count = extents[axis];
   extents.erase(extents.begin() + static_cast<std::ptrdiff_t>(axis));
   const int64_t inner =
-      dtype_bytes(tensor.dtype(), product(tensor.extents(), axis + 1, tensor.extents().size()));
+      dtype_bytes(tensor.dtype(), element_product(tensor.extents(), axis + 1, tensor.extents().size()));
   const std::byte* from = tensor.bytes().data() + index * inner;
   if (outer == 1 && reinterpret_cast<uintptr_t>(from) % kOperandAlignment == 0) {
     const auto owner = std::make_shared<Tensor>(tensor);
@@ -163,9 +163,9 @@ Tensor DeviceValues::join(const std::vector<Tensor>& parts, size_t axis) {
   Extents extents = parts[0].extents();
   extents[axis] = 0;
   for (const Tensor& part : parts) extents[axis] += part.extents()[axis];
-  const int64_t outer = product(extents, 0, axis);
+  const int64_t outer = element_product(extents, 0, axis);
   const auto row_bytes = [&](const Extents& e) {
-    return dtype_bytes(parts[0].dtype(), product(e, axis, e.size()));
+    return dtype_bytes(parts[0].dtype(), element_product(e, axis, e.size()));
   };
   Tensor joined = allocate({parts[0].dtype(), kLinear}, extents);
   if (joined.bytes().empty()) return joined;

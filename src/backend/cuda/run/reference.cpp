@@ -83,12 +83,12 @@ class ReferenceKernel final : public LayerKernel {
   const Tactic tactic_;
 };
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_reference(const LayerQuery& query, const Device&) {
   return list_reference(query);
 }
 
-std::unique_ptr<LayerKernel> make(const LayerQuery& query, const Tactic& tactic, const Device& device,
-                                  const PackContext& pack) {
+std::unique_ptr<LayerKernel> make_reference(const LayerQuery& query, const Tactic& tactic,
+                                            const Device& device, const PackContext& pack) {
   if (!bodies_of(query.layer().op).empty()) return make_control_flow(query, tactic, device, pack);
   return make_reference(query, tactic, device);
 }
@@ -101,7 +101,7 @@ std::unique_ptr<LayerKernel> make_reference(const LayerQuery& query, const Tacti
 }
 
 TacticFamily reference_tactics() {
-  return {kReferenceRunner, list, make};
+  return {kReferenceRunner, list_reference, make_reference};
 }
 
 }  // namespace lathe::cuda

@@ -8,21 +8,21 @@
 namespace lathe::cuda {
 namespace {
 
-std::vector<Tactic> list(const LayerQuery& query, const Device& device) {
+std::vector<Tactic> list_view(const LayerQuery& query, const Device& device) {
   return list_views(query, {.formats = {kLinear, kChannelsLast},
                             .alignment_bytes = 16,
                             .small_floats = device.properties.is_hopper()});
 }
 
 // Never called for a view: nothing runs.
-std::unique_ptr<LayerKernel> make(const LayerQuery&, const Tactic&, const Device&, const PackContext&) {
+std::unique_ptr<LayerKernel> make_view(const LayerQuery&, const Tactic&, const Device&, const PackContext&) {
   return nullptr;
 }
 
 }  // namespace
 
 TacticFamily view_tactics() {
-  return {kViewRunner, list, make};
+  return {kViewRunner, list_view, make_view};
 }
 
 }  // namespace lathe::cuda

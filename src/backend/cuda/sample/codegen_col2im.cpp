@@ -7,14 +7,14 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::string_view kRunner = "Col2Im";
+constexpr std::string_view kCol2imRunner = "Col2Im";
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_col2im(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   if (!std::holds_alternative<Col2Im>(node.op)) return {};
   std::vector<Tactic> tactics;
   for (const DType type : allowed_types_first(query)) {
-    Tactic t = typed_tactic(query, kRunner, "cuda_col2im", {type, kLinear}, {type, kLinear});
+    Tactic t = typed_tactic(query, kCol2imRunner, "cuda_col2im", {type, kLinear}, {type, kLinear});
     if (t.support.ok) t.support = expect_floats(t, {0});
     const Shape& block = input_shape(query, 2);
     if (block.size() != 1 || !block[0].is_constant(static_cast<int64_t>(output_shape(query).size()) - 2))
@@ -31,7 +31,7 @@ std::string block_extent(KernelBuilder& b, const LayerQuery& query, const Tactic
   return "(idx)widen(" + b.input(2, tactic.inputs[2].dtype) + "[" + std::to_string(d) + "])";
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_col2im(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const auto& op = std::get<Col2Im>(query.layer().op);
   const Shape &x = input_shape(query, 0), &y = output_shape(query);
   const size_t rank = y.size() - 2;
@@ -78,7 +78,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily col2im_family() {
-  return {kRunner, list, generate};
+  return {kCol2imRunner, list_col2im, generate_col2im};
 }
 
 }  // namespace lathe::cuda

@@ -8,13 +8,13 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::string_view kRunner = "SampledConv";
+constexpr std::string_view kSampledConvRunner = "SampledConv";
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_sampled_convs(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   const auto* op = std::get_if<Conv>(&node.op);
   if (!op || query.graph.value(node.inputs[1]).is_constant()) return {};
-  return list_sampled_conv(query, kRunner, "cuda_sampled_conv", op->groups);
+  return list_sampled_conv(query, kSampledConvRunner, "cuda_sampled_conv", op->groups);
 }
 
 // As resolve_window() of ops/window.cpp has it.
@@ -27,7 +27,7 @@ Dim pad_begin(const Conv& op, size_t i, const Dim& in, const Dim& out, const Dim
   return op.auto_pad == AutoPad::SameUpper ? half : total - half;
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_sampled_conv(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const auto& op = std::get<Conv>(query.layer().op);
   const Shape &x = input_shape(query, 0), &w = input_shape(query, 1), &y = output_shape(query);
   KernelBuilder b =
@@ -53,7 +53,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily sampled_conv_family() {
-  return {kRunner, list, generate};
+  return {kSampledConvRunner, list_sampled_convs, generate_sampled_conv};
 }
 
 }  // namespace lathe::cuda

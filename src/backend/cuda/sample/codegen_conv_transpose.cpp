@@ -9,13 +9,13 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::string_view kRunner = "SampledConvTranspose";
+constexpr std::string_view kSampledConvTransposeRunner = "SampledConvTranspose";
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_sampled_conv_transpose(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   const auto* op = std::get_if<ConvTranspose>(&node.op);
   if (!op) return {};
-  return list_sampled_conv(query, kRunner, "cuda_sampled_conv_transpose", op->groups);
+  return list_sampled_conv(query, kSampledConvTransposeRunner, "cuda_sampled_conv_transpose", op->groups);
 }
 
 // As resolve_transposed() of ops/conv.cpp has it.
@@ -30,7 +30,7 @@ Dim pad_begin(const ConvTranspose& op, size_t i, const Dim& in, const Dim& out) 
   return op.auto_pad == AutoPad::SameUpper ? half : total - half;
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_sampled_conv_transpose(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const auto& op = std::get<ConvTranspose>(query.layer().op);
   const Shape &x = input_shape(query, 0), &y = output_shape(query);
   Dim taps = 1;
@@ -60,7 +60,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily sampled_conv_transpose_family() {
-  return {kRunner, list, generate};
+  return {kSampledConvTransposeRunner, list_sampled_conv_transpose, generate_sampled_conv_transpose};
 }
 
 }  // namespace lathe::cuda

@@ -12,26 +12,26 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::string_view kRunner = "DeformConv";
-enum Input : size_t { kX, kW, kOffset, kBias, kMask };
+constexpr std::string_view kDeformConvRunner = "DeformConv";
+enum DeformConvInput : size_t { kImages, kFilters, kOffsets, kFilterBias, kMasks };
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_deform_conv(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   const auto* op = std::get_if<DeformConv>(&node.op);
   if (!op) return {};
   std::vector<Tactic> tactics;
   for (const DType type : allowed_types_first(query)) {
-    Tactic t = typed_tactic(query, kRunner, "cuda_deform_conv", {type, kLinear}, {type, kLinear});
-    if (t.support.ok) t.support = expect_floats(t, {kX, kW, kOffset, kBias, kMask});
+    Tactic t = typed_tactic(query, kDeformConvRunner, "cuda_deform_conv", {type, kLinear}, {type, kLinear});
+    if (t.support.ok) t.support = expect_floats(t, {kImages, kFilters, kOffsets, kFilterBias, kMasks});
     if (op->groups > 65535) t.support = Support::no("more than 65535 groups");
     tactics.push_back(std::move(t));
   }
   return tactics;
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_deform_conv(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const auto& op = std::get<DeformConv>(query.layer().op);
-  const Shape &x = input_shape(query, kX), &y = output_shape(query);
+  const Shape &x = input_shape(query, kImages), &y = output_shape(query);
   const Dim per_group = floor_div(y[1], Dim(op.groups));
   KernelBuilder b = start_kernel(query, tactic, "deform_conv", tactic.outputs[0].dtype);
   Tail(query, tactic).emit(b, 1);
@@ -55,11 +55,11 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
     b.line("#define " + std::string(name) + "(i) " +
            (given ? "widen(" + b.input(input, tactic.inputs[input].dtype) + "[i])" : std::string(otherwise)));
   };
-  optional("BIAS", kBias, "0.f");
-  optional("MASK", kMask, "1.f");
-  b.line("#define FROM " + b.input(kX, tactic.inputs[kX].dtype) + "\n#define FILTERS " +
-         b.input(kW, tactic.inputs[kW].dtype) + "\n#define OFFSETS " +
-         b.input(kOffset, tactic.inputs[kOffset].dtype));
+  optional("BIAS", kFilterBias, "0.f");
+  optional("MASK", kMasks, "1.f");
+  b.line("#define FROM " + b.input(kImages, tactic.inputs[kImages].dtype) + "\n#define FILTERS " +
+         b.input(kFilters, tactic.inputs[kFilters].dtype) + "\n#define OFFSETS " +
+         b.input(kOffsets, tactic.inputs[kOffsets].dtype));
   b.line("const idx POSITIONS = " + b.number(y[0] * y[2] * y[3]) + ", AREA = " + b.number(y[2] * y[3]) +
          ", OW = " + b.number(y[3]) + ", C = " + b.number(x[1]) + ", H = " + b.number(x[2]) +
          ", W = " + b.number(x[3]) + ", F = " + b.number(y[1]) + ", GF = " + b.number(per_group) +
@@ -74,7 +74,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily deform_conv_family() {
-  return {kRunner, list, generate};
+  return {kDeformConvRunner, list_deform_conv, generate_deform_conv};
 }
 
 }  // namespace lathe::cuda

@@ -13,14 +13,14 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::string_view kRunner = "GridSample";
+constexpr std::string_view kGridSampleRunner = "GridSample";
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_grid_sample(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   if (!std::holds_alternative<GridSample>(node.op)) return {};
   std::vector<Tactic> tactics;
   for (const DType type : allowed_types_first(query)) {
-    Tactic t = typed_tactic(query, kRunner, "cuda_grid_sample", {type, kLinear}, {type, kLinear});
+    Tactic t = typed_tactic(query, kGridSampleRunner, "cuda_grid_sample", {type, kLinear}, {type, kLinear});
     if (t.support.ok) t.support = expect_floats(t, {0, 1});
     if (input_shape(query, 0).size() > 5) t.support = Support::no("more than three spatial dims");
     tactics.push_back(std::move(t));
@@ -28,7 +28,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Device&) {
   return tactics;
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device& device) {
+LayerSource generate_grid_sample(const LayerQuery& query, const Tactic& tactic, const Device& device) {
   const auto& op = std::get<GridSample>(query.layer().op);
   const Shape &x = input_shape(query, 0), &y = output_shape(query);
   const size_t rank = x.size() - 2;
@@ -72,7 +72,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily grid_sample_family() {
-  return {kRunner, list, generate};
+  return {kGridSampleRunner, list_grid_sample, generate_grid_sample};
 }
 
 }  // namespace lathe::cuda

@@ -11,20 +11,20 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::string_view kRunner = "MaxRoiPool";
+constexpr std::string_view kMaxRoiPoolRunner = "MaxRoiPool";
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_max_roi_pool(const LayerQuery& query, const Device&) {
   if (!std::holds_alternative<MaxRoiPool>(query.layer().op)) return {};
   std::vector<Tactic> tactics;
   for (const DType type : allowed_types_first(query)) {
-    Tactic t = typed_tactic(query, kRunner, "cuda_max_roi_pool", {type, kLinear}, {type, kLinear});
+    Tactic t = typed_tactic(query, kMaxRoiPoolRunner, "cuda_max_roi_pool", {type, kLinear}, {type, kLinear});
     if (t.support.ok) t.support = expect_floats(t, {0, 1});
     tactics.push_back(std::move(t));
   }
   return tactics;
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_max_roi_pool(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const auto& op = std::get<MaxRoiPool>(query.layer().op);
   const Shape& x = input_shape(query, 0);
   const Dim count = element_count(output_shape(query));
@@ -46,7 +46,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily max_roi_pool_family() {
-  return {kRunner, list, generate};
+  return {kMaxRoiPoolRunner, list_max_roi_pool, generate_max_roi_pool};
 }
 
 }  // namespace lathe::cuda

@@ -8,15 +8,15 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::string_view kRunner = "Random";
+constexpr std::string_view kRandomRunner = "Random";
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_random(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   const bool uniform = std::holds_alternative<RandomUniform>(node.op);
   if (!uniform && !std::holds_alternative<RandomNormal>(node.op)) return {};
   std::vector<Tactic> tactics;
   for (const DType type : allowed_types_first(query)) {
-    Tactic t = linear_tactic(query, kRunner, uniform ? "cuda_random_uniform" : "cuda_random_normal");
+    Tactic t = linear_tactic(query, kRandomRunner, uniform ? "cuda_random_uniform" : "cuda_random_normal");
     t.inputs.resize(node.op_input_count());
     t.outputs[0] = {type, kLinear};
     t.support = Tail::list(query, t.outputs[0], t.inputs);
@@ -26,7 +26,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Device&) {
   return tactics;
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_random(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const Op& op = query.layer().op;
   const Dim count = element_count(output_shape(query));
   KernelBuilder b = start_kernel(query, tactic, "random", tactic.outputs[0].dtype);
@@ -61,7 +61,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily random_family() {
-  return {kRunner, list, generate};
+  return {kRandomRunner, list_random, generate_random};
 }
 
 }  // namespace lathe::cuda

@@ -12,22 +12,22 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::string_view kRunner = "RoiAlign";
+constexpr std::string_view kRoiAlignRunner = "RoiAlign";
 constexpr int kChannels = 8;
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_roi_align(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   if (!std::holds_alternative<RoiAlign>(node.op)) return {};
   std::vector<Tactic> tactics;
   for (const DType type : allowed_types_first(query)) {
-    Tactic t = typed_tactic(query, kRunner, "cuda_roi_align", {type, kLinear}, {type, kLinear});
+    Tactic t = typed_tactic(query, kRoiAlignRunner, "cuda_roi_align", {type, kLinear}, {type, kLinear});
     if (t.support.ok) t.support = expect_floats(t, {0, 1});
     tactics.push_back(std::move(t));
   }
   return tactics;
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_roi_align(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const auto& op = std::get<RoiAlign>(query.layer().op);
   const Shape &x = input_shape(query, 0), &y = output_shape(query);
   KernelBuilder b = start_kernel(query, tactic, "roi_align", tactic.outputs[0].dtype);
@@ -55,7 +55,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily roi_align_family() {
-  return {kRunner, list, generate};
+  return {kRoiAlignRunner, list_roi_align, generate_roi_align};
 }
 
 }  // namespace lathe::cuda

@@ -11,13 +11,13 @@ namespace lathe::cuda {
 
 namespace {
 
-constexpr std::string_view kRunner = "DetectionNms";
-enum Output : size_t { kCounts, kBoxes, kScores, kClasses };
+constexpr std::string_view kDetectionNmsRunner = "DetectionNms";
+enum DetectionOutput : size_t { kDetectionCounts, kDetectionBoxes, kDetectionScores, kDetectionClasses };
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_detection_nms(const LayerQuery& query, const Device&) {
   const auto* op = std::get_if<DetectionNms>(&query.layer().op);
   if (!op) return {};
-  Tactic t = linear_tactic(query, kRunner, "cuda_detection_nms");
+  Tactic t = linear_tactic(query, kDetectionNmsRunner, "cuda_detection_nms");
   if (!is_kernel_float(t.inputs[0].dtype))
     t.support = Support::no("no kernel for " + std::string(dtype_name(t.inputs[0].dtype)));
   else if (!query.layer().epilogue.empty())
@@ -68,7 +68,7 @@ class DetectionWriter {
     bytes_ = bytes_ + aligned_bytes(size);
     return at;
   }
-  bool wants(Output output) const {
+  bool wants(DetectionOutput output) const {
     const auto& outputs = query_.layer().outputs;
     return output < outputs.size() && outputs[output] != kNoValue;
   }
@@ -122,23 +122,24 @@ class DetectionWriter {
 
   void store(KernelBuilder& b, const std::string& keep, const std::string& classes) const {
     b.line("__syncthreads();");
-    if (wants(kCounts)) b.line("if (t == 0) " + b.output(kCounts, DType::Int32) + "[line] = kept_count;");
+    if (wants(kDetectionCounts))
+      b.line("if (t == 0) " + b.output(kDetectionCounts, DType::Int32) + "[line] = kept_count;");
     b.line("for (int i = t; i < " + keep + "; i += " + std::to_string(kSuppressThreads) +
            ") {\nconst bool set = i < kept_count;\nconst idx to = line * " + keep +
            " + i;\nconst int p = set ? kept_numbers[i] : 0;");
-    if (wants(kBoxes)) {
-      const std::string out = b.output(kBoxes, type_), clips = op_.clip ? "true" : "false";
+    if (wants(kDetectionBoxes)) {
+      const std::string out = b.output(kDetectionBoxes, type_), clips = op_.clip ? "true" : "false";
       b.line("const Box box = set ? kept_boxes[i] : Box{0, 0, 0, 0};");
       const char* const corners[] = {"left", "top", "right", "bottom"};
       for (int c = 0; c < 4; ++c)
         b.line("{ float v[1] = {clip(box." + std::string(corners[c]) + ", " + clips + ")}; store(" + out +
                " + to * 4 + " + std::to_string(c) + ", v); }");
     }
-    if (wants(kScores))
-      b.line("{ float v[1] = {set ? widen(scores[p]) : 0.f}; store(" + b.output(kScores, type_) +
+    if (wants(kDetectionScores))
+      b.line("{ float v[1] = {set ? widen(scores[p]) : 0.f}; store(" + b.output(kDetectionScores, type_) +
              " + to, v); }");
-    if (wants(kClasses))
-      b.line(b.output(kClasses, DType::Int32) + "[to] = set ? p % " + classes + " : " +
+    if (wants(kDetectionClasses))
+      b.line(b.output(kDetectionClasses, DType::Int32) + "[to] = set ? p % " + classes + " : " +
              std::to_string(op_.pad_class) + ";");
     b.line("}");
   }
@@ -151,14 +152,14 @@ class DetectionWriter {
   Dim bytes_ = 0, kept_boxes_, kept_, seen_;  // in scratch memory
 };
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_detection_nms(const LayerQuery& query, const Tactic& tactic, const Device&) {
   return DetectionWriter(query, tactic).write();
 }
 
 }  // namespace
 
 GeneratedFamily detection_nms_family() {
-  return {kRunner, list, generate};
+  return {kDetectionNmsRunner, list_detection_nms, generate_detection_nms};
 }
 
 }  // namespace lathe::cuda

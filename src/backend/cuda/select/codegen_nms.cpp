@@ -12,8 +12,8 @@ namespace lathe::cuda {
 
 namespace {
 
-constexpr std::string_view kRunner = "NonMaxSuppression";
-enum Input : size_t { kBoxes, kScores, kMost, kOverlap, kScore };
+constexpr std::string_view kNmsRunner = "NonMaxSuppression";
+enum NmsInput : size_t { kBoxes, kScores, kMost, kOverlap, kScore };
 
 bool has(const LayerQuery& query, size_t input) {
   const Node& node = query.layer();
@@ -21,10 +21,10 @@ bool has(const LayerQuery& query, size_t input) {
          !element_count(query.graph.value(node.inputs[input]).shape).is_constant(0);
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_nms(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   if (!std::holds_alternative<NonMaxSuppression>(node.op)) return {};
-  Tactic t = linear_tactic(query, kRunner, "cuda_nms");
+  Tactic t = linear_tactic(query, kNmsRunner, "cuda_nms");
   for (const size_t i : {kBoxes, kScores})
     if (!is_kernel_float(t.inputs[i].dtype))
       t.support = Support::no("no kernel for " + std::string(dtype_name(t.inputs[i].dtype)));
@@ -151,14 +151,14 @@ class NmsWriter {
   Dim kept_counts_, kept_, kept_boxes_;  // in scratch memory
 };
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_nms(const LayerQuery& query, const Tactic& tactic, const Device&) {
   return NmsWriter(query, tactic).write();
 }
 
 }  // namespace
 
 GeneratedFamily nms_family() {
-  return {kRunner, list, generate};
+  return {kNmsRunner, list_nms, generate_nms};
 }
 
 }  // namespace lathe::cuda

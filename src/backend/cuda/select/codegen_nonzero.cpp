@@ -10,18 +10,18 @@ namespace lathe::cuda {
 
 namespace {
 
-constexpr std::string_view kRunner = "NonZero";
+constexpr std::string_view kNonzeroRunner = "NonZero";
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_nonzero(const LayerQuery& query, const Device&) {
   if (!std::holds_alternative<NonZero>(query.layer().op)) return {};
-  Tactic t = linear_tactic(query, kRunner, "cuda_nonzero");
+  Tactic t = linear_tactic(query, kNonzeroRunner, "cuda_nonzero");
   if (storage_name(t.inputs[0].dtype).empty())
     t.support = Support::no("no kernel for " + std::string(dtype_name(t.inputs[0].dtype)));
   if (!query.layer().epilogue.empty()) t.support = Support::no("NonZero applies no epilogue");
   return {t};
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_nonzero(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const Shape& x = input_shape(query, 0);
   const Pieces pieces(element_count(x));
   const auto start = [&](const std::string& entry) {
@@ -52,7 +52,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily nonzero_family() {
-  return {kRunner, list, generate};
+  return {kNonzeroRunner, list_nonzero, generate_nonzero};
 }
 
 }  // namespace lathe::cuda

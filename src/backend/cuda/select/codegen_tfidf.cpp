@@ -13,14 +13,14 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::string_view kRunner = "TfIdf";
+constexpr std::string_view kTfidfRunner = "TfIdf";
 constexpr size_t kMostPoolItems = size_t{1} << 26;
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_tfidf(const LayerQuery& query, const Device&) {
   const auto* op = std::get_if<TfIdfVectorizer>(&query.layer().op);
   if (op == nullptr) return {};
   const DType type = query.graph.value(query.layer().inputs[0]).dtype;
-  Tactic t = typed_tactic(query, kRunner, "cuda_tfidf", {type, kLinear}, {DType::Float32, kLinear});
+  Tactic t = typed_tactic(query, kTfidfRunner, "cuda_tfidf", {type, kLinear}, {DType::Float32, kLinear});
   if (op->pool.size() > kMostPoolItems) t.support = Support::no("the pool has more than 2^26 items");
   return {t};
 }
@@ -56,7 +56,7 @@ std::vector<std::byte> weights_block(const TfIdfVectorizer& op) {
   return {from, from + op.weights.size() * 4};
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_tfidf(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const auto& op = std::get<TfIdfVectorizer>(query.layer().op);
   const Shape &x = input_shape(query, 0), &y = output_shape(query);
   const Dim items = x.back(), rows = product(x, 0, x.size() - 1), columns = y.back();
@@ -100,7 +100,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily tfidf_family() {
-  return {kRunner, list, generate, packs_alike};
+  return {kTfidfRunner, list_tfidf, generate_tfidf, packs_alike};
 }
 
 }  // namespace lathe::cuda

@@ -18,14 +18,14 @@ namespace lathe::cuda {
 
 namespace {
 
-constexpr std::string_view kRunner = "TopK";
+constexpr std::string_view kTopkRunner = "TopK";
 enum Way : int64_t { kBlock, kSelect, kSort };
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_topk(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   const auto* op = std::get_if<TopK>(&node.op);
   if (!op) return {};
-  Tactic t = linear_tactic(query, kRunner, "cuda_topk");
+  Tactic t = linear_tactic(query, kTopkRunner, "cuda_topk");
   const Shape& x = input_shape(query, 0);
   const size_t axis = axis_of(op->axis, x.size());
   const int64_t most = upper_bound(x[axis], query.ranges);
@@ -308,7 +308,7 @@ class TopKWriter {
   Dim bytes_, states_, counts_, chosen_keys_, chosen_, taken_;
 };
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device& device) {
+LayerSource generate_topk(const LayerQuery& query, const Tactic& tactic, const Device& device) {
   TopKWriter writer(query, tactic, device.properties.multiprocessors);
   switch (tactic.params.get("way")) {
     case kBlock:
@@ -323,7 +323,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily topk_family() {
-  return {kRunner, list, generate};
+  return {kTopkRunner, list_topk, generate_topk};
 }
 
 }  // namespace lathe::cuda

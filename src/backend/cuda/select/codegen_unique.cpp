@@ -16,9 +16,9 @@ namespace lathe::cuda {
 
 namespace {
 
-constexpr std::string_view kRunner = "Unique";
+constexpr std::string_view kUniqueRunner = "Unique";
 constexpr int64_t kMostCompared = 8192;
-enum Output : size_t { kValues, kFirst, kInverse, kCounts };
+enum UniqueOutput : size_t { kValues, kFirst, kInverse, kCounts };
 
 // x as (outer, slices, inner).
 struct Layout {
@@ -34,9 +34,9 @@ Layout layout_of(const LayerQuery& query) {
   return {product(x, 0, axis), x[axis], product(x, axis + 1, x.size())};
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_unique(const LayerQuery& query, const Device&) {
   if (!std::holds_alternative<Unique>(query.layer().op)) return {};
-  Tactic t = linear_tactic(query, kRunner, "cuda_unique");
+  Tactic t = linear_tactic(query, kUniqueRunner, "cuda_unique");
   const Layout layout = layout_of(query);
   const int64_t most = upper_bound(layout.slices, query.ranges);
   if (const Support s = computed(t.inputs[0].dtype); !s.ok)
@@ -100,7 +100,7 @@ class UniqueWriter {
     add_order_keys(b);
     return b;
   }
-  bool wants(Output output) const {
+  bool wants(UniqueOutput output) const {
     const auto& outputs = query_.layer().outputs;
     return output < outputs.size() && outputs[output] != kNoValue;
   }
@@ -198,14 +198,14 @@ class UniqueWriter {
   Dim bytes_ = 16, counts_, ranks_, begins_, groups_, marks_, renumbered_, places_;
 };
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_unique(const LayerQuery& query, const Tactic& tactic, const Device&) {
   return UniqueWriter(query, tactic).write();
 }
 
 }  // namespace
 
 GeneratedFamily unique_family() {
-  return {kRunner, list, generate};
+  return {kUniqueRunner, list_unique, generate_unique};
 }
 
 }  // namespace lathe::cuda

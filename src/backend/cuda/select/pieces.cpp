@@ -4,16 +4,16 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr int64_t kTile = 1024;        // elements that a block sees at a time
+constexpr int64_t kPieceTile = 1024;   // elements that a block sees at a time
 constexpr int64_t kMostPieces = 1024;  // whose counts each block adds up
 
 }  // namespace
 
 // One piece at least: its block says that there is nothing.
 Pieces::Pieces(const Dim& all) : elements(all) {
-  const Dim tiles = max(ceil_div(all, Dim(kTile)), Dim(1));
+  const Dim tiles = max(ceil_div(all, Dim(kPieceTile)), Dim(1));
   pieces = min(tiles, Dim(kMostPieces));
-  length = ceil_div(tiles, pieces) * Dim(kTile);
+  length = ceil_div(tiles, pieces) * Dim(kPieceTile);
 }
 
 void Pieces::begin(KernelBuilder& b) const {

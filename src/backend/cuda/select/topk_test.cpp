@@ -12,7 +12,7 @@ CheckedInput numbers(DType type, Extents extents) {
   const bool has_sign = type != DType::UInt8 && type != DType::UInt64;
   return {.dtype = type, .extents = std::move(extents), .low = has_sign ? -8.0 : 0.0, .high = 8.5};
 }
-CheckedInput constant(int64_t value) {
+CheckedInput constant_count(int64_t value) {
   return {.dtype = DType::Int64,
           .extents = {1},
           .constant = true,
@@ -28,12 +28,12 @@ TEST(CudaTopK, TypesAxesAndOrders) {
       const int64_t axis = static_cast<int64_t>(cases.size()) % 3;
       for (const int64_t k : {1, 5})
         cases.push_back({.op = TopK{.axis = axis, .largest = largest},
-                         .inputs = {numbers(type, {6, 7, 5}), constant(k)},
+                         .inputs = {numbers(type, {6, 7, 5}), constant_count(k)},
                          .outputs = 2});
     }
-  cases.push_back({.op = TopK{}, .inputs = {{.extents = {1}}, constant(1)}, .outputs = 2});
+  cases.push_back({.op = TopK{}, .inputs = {{.extents = {1}}, constant_count(1)}, .outputs = 2});
   cases.push_back({.op = TopK{},
-                   .inputs = {{.extents = {3, 1000}}, constant(1000)},
+                   .inputs = {{.extents = {3, 1000}}, constant_count(1000)},
                    .outputs = 2,
                    .dynamic_batch = true});
   EXPECT_EQ(check_generated(topk_family(), cases), 38);
@@ -45,10 +45,10 @@ TEST(CudaTopK, LongLines) {
   for (const DType type : {DType::Float32, DType::Float16, DType::Int64, DType::UInt8})
     for (const bool largest : {false, true})
       cases.push_back({.op = TopK{.axis = 0, .largest = largest},
-                       .inputs = {numbers(type, {5000, 2}), constant(largest ? 300 : 7)},
+                       .inputs = {numbers(type, {5000, 2}), constant_count(largest ? 300 : 7)},
                        .outputs = 2});
-  cases.push_back({.op = TopK{}, .inputs = {{.extents = {2, 9000}}, constant(1)}, .outputs = 2});
-  cases.push_back({.op = TopK{}, .inputs = {{.extents = {1, 5000}}, constant(4500)}, .outputs = 2});
+  cases.push_back({.op = TopK{}, .inputs = {{.extents = {2, 9000}}, constant_count(1)}, .outputs = 2});
+  cases.push_back({.op = TopK{}, .inputs = {{.extents = {1, 5000}}, constant_count(4500)}, .outputs = 2});
   EXPECT_EQ(check_generated(topk_family(), cases), 19);
 }
 

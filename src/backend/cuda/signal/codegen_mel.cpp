@@ -8,12 +8,12 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::string_view kRunner = "Mel";
+constexpr std::string_view kMelRunner = "Mel";
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_mel(const LayerQuery& query, const Device&) {
   const auto* op = std::get_if<MelWeightMatrix>(&query.layer().op);
   if (op == nullptr) return {};
-  Tactic t = linear_tactic(query, kRunner, "cuda_mel_weights");
+  Tactic t = linear_tactic(query, kMelRunner, "cuda_mel_weights");
   t.inputs.resize(query.layer().op_input_count());
   t.support = Tail::list(query, t.outputs[0], t.inputs);
   for (size_t i = 0; i < query.layer().op_input_count(); ++i)
@@ -23,7 +23,7 @@ std::vector<Tactic> list(const LayerQuery& query, const Device&) {
   return {t};
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_mel(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const Shape& y = output_shape(query);
   const DType type = tactic.outputs[0].dtype;
   KernelBuilder b = start_kernel(query, tactic, "mel_weights", type);
@@ -44,7 +44,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily mel_family() {
-  return {kRunner, list, generate};
+  return {kMelRunner, list_mel, generate_mel};
 }
 
 }  // namespace lathe::cuda

@@ -17,12 +17,12 @@
 namespace lathe::cuda {
 namespace {
 
-constexpr std::string_view kRunner = "Transform";
+constexpr std::string_view kTransformRunner = "Transform";
 constexpr int64_t kLeastStaged = 64;  // points; fewer are summed at once
 constexpr int64_t kMostTerms = 32;    // of a stage, but for larger primes
 
-enum DftInput : size_t { kX, kLength, kAxis };
-enum StftInput : size_t { kSignal, kStep, kWindow, kFrameLength };
+enum DftInput : size_t { kDftX, kLength, kAxis };
+enum StftInput : size_t { kSignal, kFrameStep, kWindow, kFrameLength };
 
 bool has_input(const LayerQuery& query, size_t i) {
   return i < query.layer().op_input_count() && query.layer().inputs[i] != kNoValue;
@@ -40,19 +40,19 @@ std::string number_text(KernelBuilder& b, const LayerQuery& query, const Tactic&
   return "(long long)widen(*" + b.input(i, tactic.inputs[i].dtype) + ")";
 }
 
-std::vector<Tactic> list(const LayerQuery& query, const Device&) {
+std::vector<Tactic> list_transform(const LayerQuery& query, const Device&) {
   const Node& node = query.layer();
   const bool frames = std::holds_alternative<STFT>(node.op);
   if (!frames && !std::holds_alternative<DFT>(node.op)) return {};
   std::vector<Tactic> tactics;
   for (const DType type : allowed_types_first(query)) {
-    Tactic t =
-        typed_tactic(query, kRunner, frames ? "cuda_stft" : "cuda_dft", {type, kLinear}, {type, kLinear});
+    Tactic t = typed_tactic(query, kTransformRunner, frames ? "cuda_stft" : "cuda_dft", {type, kLinear},
+                            {type, kLinear});
     const auto is_real = [](DType t) { return is_kernel_float(t) || t == DType::Float64; };
     if (t.support.ok && !is_real(type))
       t.support = Support::no("no kernel for " + std::string(dtype_name(type)));
     for (const size_t i :
-         frames ? std::vector<size_t>{kStep, kFrameLength} : std::vector<size_t>{kLength, kAxis})
+         frames ? std::vector<size_t>{kFrameStep, kFrameLength} : std::vector<size_t>{kLength, kAxis})
       if (has_input(query, i) && t.inputs[i].dtype != DType::Int64 && t.inputs[i].dtype != DType::Int32)
         t.support = Support::no("lengths, steps and axes must be int32 or int64");
     if (frames && has_input(query, kWindow) && !is_real(t.inputs[kWindow].dtype))
@@ -128,7 +128,7 @@ void add_lines(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic) 
     return;
   }
   define("LENGTH", b.number(x[1]));
-  define("STEP", number_text(b, query, tactic, kStep));
+  define("STEP", number_text(b, query, tactic, kFrameStep));
   define("FRAMES", b.number(y[1]));
   define("BINS", b.number(y[2]));
   if (has_input(query, kWindow)) {
@@ -191,7 +191,7 @@ KernelSource stage_kernel(const LayerQuery& query, const Tactic& tactic, const S
   return b.finish();
 }
 
-LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device&) {
+LayerSource generate_transform(const LayerQuery& query, const Tactic& tactic, const Device&) {
   const Shape& y = output_shape(query);
   const Dim results = product(y, 0, y.size() - 1);
   const std::vector<int64_t> terms = stages_of(query);
@@ -221,7 +221,7 @@ LayerSource generate(const LayerQuery& query, const Tactic& tactic, const Device
 }  // namespace
 
 GeneratedFamily transform_family() {
-  return {kRunner, list, generate};
+  return {kTransformRunner, list_transform, generate_transform};
 }
 
 }  // namespace lathe::cuda
