@@ -307,7 +307,7 @@ ResultPart result_part(const ConvProblem& problem, const ConvVariant& variant, c
 
 std::optional<ConvPlan> plan_conv(const ConvProblem& problem, const ConvVariant& variant,
                                   const ConvPart& part, bool bias, const PostOpChain* chain,
-                                  const dnnl::memory::desc* weights) {
+                                  const dnnl::memory::desc* weights, OnednnKernels kernels) {
   const auto source = desc_of(
       variant.source,
       tensor_dims(part.images, part.in_channels, spatial_dims(problem, part.in_rows, &WindowAxis::input)));
@@ -338,7 +338,8 @@ std::optional<ConvPlan> plan_conv(const ConvProblem& problem, const ConvVariant&
                                                     result.desc, strides, dilations, pads_begin, pads_end,
                                                     attributes);
       });
-      if (!is_onednn_reference(desc.impl_info_str())) return ConvPlan{std::move(desc), fused};
+      if (kernels == OnednnKernels::All || !is_onednn_reference(desc.impl_info_str()))
+        return ConvPlan{std::move(desc), fused};
     } catch (const dnnl::error&) {
       // oneDNN's way to say that no implementation takes this
     }

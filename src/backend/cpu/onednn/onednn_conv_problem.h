@@ -99,9 +99,12 @@ struct ConvPlan {
 };
 // oneDNN's implementation for a part; nothing when it has only its reference. `weights`: a layout to keep to,
 // or null for any. `chain` null: without post-ops. With post-ops that oneDNN cannot fuse it tries without.
+// OnednnKernels::All: its reference counts, too.
+enum class OnednnKernels { Optimised, All };
 std::optional<ConvPlan> plan_conv(const ConvProblem& problem, const ConvVariant& variant,
                                   const ConvPart& part, bool bias, const PostOpChain* chain,
-                                  const dnnl::memory::desc* weights = nullptr);
+                                  const dnnl::memory::desc* weights = nullptr,
+                                  OnednnKernels kernels = OnednnKernels::Optimised);
 ResultPart result_part(const ConvProblem& problem, const ConvVariant& variant, const ConvPart& part);
 
 }  // namespace lathe::cpu

@@ -175,6 +175,21 @@ TEST(OnednnConv, BatchAndDynamicBatch) {
       *build({.channels = 32, .out_channels = 40, .spatial = {14, 13}, .conv = padded}, {}, {}, false, true));
 }
 
+// Made for eight rows. Of one row, the second window sees padding alone, which no optimised kernel takes.
+TEST(OnednnConv, WindowsInThePaddingOfAShapeOfTheRun) {
+  Graph graph;
+  GraphEditor editor(graph);
+  const Conv conv{.kernel = {3, 3}, .strides = {2, 2}, .pads_begin = {1, 1}, .pads_end = {3, 1}};
+  const ValueId y = append_node(editor, "conv", conv,
+                                {editor.add_input("x", DType::Float32, {1, 16, Dim::symbol("h"), 8}),
+                                 editor.add_constant("w", random_weights({32, 16, 3, 3}, 1))},
+                                {})[0];
+  editor.set_epilogue(graph.value(y).producer, PointwiseProgram::parse("Relu(0)", 1), {});
+  editor.mark_output(y);
+  cpu::expect_right(graph, graph.value(y).producer,
+                    {.runner = "OnednnConvolution", .ranges = {{"h", {1, 8, 9}}}});
+}
+
 TEST(OnednnConv, FusesEpilogues) {
   const ConvTestProblem problem{.channels = 32,
                                 .out_channels = 48,
