@@ -61,7 +61,8 @@ TEST(CpuFamilies, EveryOperatorHasAKernelOrIsListed) {
     EXPECT_TRUE(seen.contains(def.name)) << def.name << " is neither tried nor listed";
 }
 
-// A run finds how long the sums are. What stands for that until then, an upper bound, is not what the weights have.
+// A run finds how long the sums are. What stands for that until then, an upper bound, is not what the weights
+// have.
 void pack_weights_for_open_sums(const Op& op, const Shape& x, const Extents& weights) {
   Graph graph;
   GraphEditor editor(graph);

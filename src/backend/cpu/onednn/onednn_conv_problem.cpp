@@ -260,6 +260,7 @@ std::vector<std::vector<ConvPart>> conv_parts(const ConvProblem& problem, const 
       for (int64_t i = 0; i < count; ++i) {
         ConvPart part = whole_part(problem);
         set_rows(problem, part, rows * i / count, rows * (i + 1) / count);
+        if (part.pad_begin < 0) return {each_image(whole_part(problem))};  // behind the input, in the padding
         members.push_back(each_image(part));
       }
       return members;

@@ -39,8 +39,8 @@ struct ConvVariant {
   bool operator==(const ConvVariant&) const = default;
 };
 
-// The extents of a convolution's input at the optimum, with as many channels as its constant weights have: what
-// stands for a size that a run finds need not be that number.
+// The extents of a convolution's input at the optimum, with as many channels as its constant weights have:
+// what stands for a size that a run finds need not be that number.
 Extents conv_input_extents(const LayerQuery& query);
 
 struct ConvProblem {

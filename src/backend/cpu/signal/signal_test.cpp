@@ -51,7 +51,7 @@ TEST(DftTactics, AxesTypesAndLengthsOfTheirOwn) {
 }
 
 TEST(DftTactics, RefusesALengthOfRunTime) {
-  const LayerCase layer{.op = DFT{}, .inputs = {{.extents = {1, 8, 1}}, {DType::Int64, {}}}};
+  const LayerCase layer{.op = DFT{}, .inputs = {{.extents = {1, 8, 1}}, {DType::Int64, {}, false, 8, 8}}};
   const std::vector<std::string> why = refusals(dft_tactics(), layer);
   ASSERT_EQ(why.size(), 1u);
   EXPECT_NE(why[0].find("the length is known only at run time"), std::string::npos) << why[0];
