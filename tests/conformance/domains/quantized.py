@@ -2,6 +2,8 @@
 """Operators on quantised tensors, as ONNX Runtime's quantiser and optimizer write them. Its kernels of sums, products and averages work
 with fixed points that may be one step off, and those of unsigned by signed bytes saturate on CPUs without VNNI; there the expected
 results are those of DequantizeLinear, the float operator and QuantizeLinear."""
+import pathlib
+
 import ml_dtypes
 import numpy as np
 from onnx import helper
@@ -212,7 +214,9 @@ def embeddings(add):
 
 
 def recurrent(add):
-    """ONNX Runtime quantises inputs and states in each step, too: the results are those of LSTM on the same weights, and near its own."""
+    """ONNX Runtime quantises inputs and states in each step, too: the results are those of LSTM on the same weights, and near its own where
+    its kernel is exact: without VNNI its sums of two products saturate at 16 bits."""
+    is_exact = "vnni" in pathlib.Path("/proc/cpuinfo").read_text()
     steps, batch, width, hidden = 5, 2, 6, 4
     for direction, count in (("forward", 1), ("bidirectional", 2)):
         for kind, each, dtype in (("tensor", (count,), np.uint8), ("columns", (count, 4 * hidden), np.int8)):
@@ -237,7 +241,7 @@ def recurrent(add):
             given = [x, *matrices, bias, lengths, *states, None, *parameters]
             own = add.results("DynamicQuantizeLSTM", given, 3, **attributes, frozen=(1, 2, 8, 9, 10, 11))
             for a, b in zip(own, expected):
-                assert np.abs(a - b).max() < 0.02, "the operator's own kernel is near"
+                assert not is_exact or np.abs(a - b).max() < 0.02, "the operator's own kernel is near"
             add(f"{direction}_{kind}", "DynamicQuantizeLSTM", given, outputs=3, frozen=(1, 2, 8, 9, 10, 11), expected=expected, **attributes)
 
 
