@@ -140,7 +140,7 @@ class ConvKernel final : public LayerKernel {
     const void* weights = packed.bytes.data();
     if (!plan) {  // at these shapes oneDNN has no kernel for the layout packed for the tuning shapes
       plan = plan_conv(problem, variant_, parts[0], has_bias_, chain());
-      if (!plan)  // windows that lie in the padding alone, of an input of few pixels
+      if (!plan)  // no optimised kernel takes them
         plan = plan_conv(problem, variant_, parts[0], has_bias_, chain(), nullptr, OnednnKernels::All);
       check(plan.has_value(), "oneDNN has no implementation at these shapes");
       prepared.own_weights.push_back(

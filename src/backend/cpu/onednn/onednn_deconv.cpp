@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "ir/symbol_extents.h"
+#include "ops/window.h"
 
 namespace lathe::cpu {
 namespace {
@@ -28,19 +29,15 @@ struct DeconvProblem {
   Ints kernel, strides, dilations, pads_begin;
 };
 
-int64_t value_or(const Ints& values, size_t i, int64_t otherwise) {
-  return i < values.size() ? values[i] : otherwise;
-}
-
 DeconvProblem problem_at(const ConvTranspose& op, const Extents& input, const Extents& output,
                          const Ints& kernel) {
   DeconvProblem problem{.batch = input[0], .groups = op.groups, .kernel = kernel};
   problem.input.assign(input.begin() + 1, input.end());
   problem.output.assign(output.begin() + 1, output.end());
   for (size_t i = 0; i < kernel.size(); ++i) {
-    problem.strides.push_back(value_or(op.strides, i, 1));
-    problem.dilations.push_back(value_or(op.dilations, i, 1) - 1);
-    problem.pads_begin.push_back(value_or(op.pads_begin, i, 0));
+    problem.strides.push_back(entry_or(op.strides, i, 1));
+    problem.dilations.push_back(entry_or(op.dilations, i, 1) - 1);
+    problem.pads_begin.push_back(entry_or(op.pads_begin, i, 0));
   }
   return problem;
 }

@@ -3,6 +3,7 @@
 // Col2Im: a thread for each pixel, which adds up the taps of the blocks that hold it, in their order. Bytes:
 // each element of a block is read once, the image is written once.
 #include "backend/cuda/sample/sample.h"
+#include "ops/window.h"
 
 namespace lathe::cuda {
 namespace {
@@ -35,9 +36,6 @@ LayerSource generate_col2im(const LayerQuery& query, const Tactic& tactic, const
   const auto& op = std::get<Col2Im>(query.layer().op);
   const Shape &x = input_shape(query, 0), &y = output_shape(query);
   const size_t rank = y.size() - 2;
-  const auto entry = [](const Ints& list, size_t i, int64_t otherwise) {
-    return i < list.size() ? list[i] : otherwise;
-  };
   const Dim pixels = product(y, 2, y.size()), total = element_count(y);
   KernelBuilder b = start_kernel(query, tactic, "col2im", tactic.outputs[0].dtype);
   Tail(query, tactic).emit(b, 1);
@@ -47,15 +45,15 @@ LayerSource generate_col2im(const LayerQuery& query, const Tactic& tactic, const
   std::string taps = "1", open, close, tap = "0", place = "0";
   for (size_t d = rank; d-- > 0;) {
     const std::string extent = b.number(y[d + 2]), n = std::to_string(d);
-    b.line("const idx p" + n + " = rest % " + extent + " + " + std::to_string(entry(op.pads_begin, d, 0)) +
+    b.line("const idx p" + n + " = rest % " + extent + " + " + std::to_string(entry_or(op.pads_begin, d, 0)) +
            ";\nrest /= " + extent + ";");
   }
   for (size_t d = 0; d < rank; ++d) {
     const std::string n = std::to_string(d), kernel = "e" + n, count = "b" + n,
-                      stride = std::to_string(entry(op.strides, d, 1)),
-                      dilation = std::to_string(entry(op.dilations, d, 1)),
-                      padded =
-                          b.number(y[d + 2] + Dim(entry(op.pads_begin, d, 0) + entry(op.pads_end, d, 0)));
+                      stride = std::to_string(entry_or(op.strides, d, 1)),
+                      dilation = std::to_string(entry_or(op.dilations, d, 1)),
+                      padded = b.number(y[d + 2] +
+                                        Dim(entry_or(op.pads_begin, d, 0) + entry_or(op.pads_end, d, 0)));
     b.line("const idx " + kernel + " = " + block_extent(b, query, tactic, d) + ", " + count + " = (" +
            padded + " - ((" + kernel + " - 1) * " + dilation + " + 1)) / " + stride + " + 1;");
     open += "for (idx k" + n + " = 0; k" + n + " < " + kernel + "; ++k" + n + ") {\nconst idx o" + n +

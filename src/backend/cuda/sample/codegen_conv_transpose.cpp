@@ -5,6 +5,7 @@
 // product whose left operand is sampled (sample.h): the pixel that a tap of a position meets, or zero.
 // Operations: 2 per filter, channel, tap and position, of which strides leave only a part that is not zero.
 #include "backend/cuda/sample/sample.h"
+#include "ops/window.h"
 
 namespace lathe::cuda {
 namespace {
@@ -22,10 +23,10 @@ std::vector<Tactic> list_sampled_conv_transpose(const LayerQuery& query, const D
 Dim pad_begin(const ConvTranspose& op, size_t i, const Dim& in, const Dim& out) {
   const bool same = op.auto_pad == AutoPad::SameUpper || op.auto_pad == AutoPad::SameLower;
   if (op.output_shape.empty() && !same)
-    return op.auto_pad == AutoPad::NotSet ? entry_of(op.pads_begin, i, 0) : 0;
-  const int64_t reach = (op.kernel[i] - 1) * entry_of(op.dilations, i, 1) + 1;
+    return op.auto_pad == AutoPad::NotSet ? entry_or(op.pads_begin, i, 0) : 0;
+  const int64_t reach = (op.kernel[i] - 1) * entry_or(op.dilations, i, 1) + 1;
   const Dim total =
-      (in - Dim(1)) * Dim(entry_of(op.strides, i, 1)) + Dim(entry_of(op.output_padding, i, 0) + reach) - out;
+      (in - Dim(1)) * Dim(entry_or(op.strides, i, 1)) + Dim(entry_or(op.output_padding, i, 0) + reach) - out;
   const Dim half = floor_div(total, Dim(2));
   return op.auto_pad == AutoPad::SameUpper ? half : total - half;
 }
@@ -44,9 +45,9 @@ LayerSource generate_sampled_conv_transpose(const LayerQuery& query, const Tacti
     places += "const idx o" + n + " = rest % " + out + " + " +
               b.number(pad_begin(op, d, x[d + 2], y[d + 2])) + ";\nrest /= " + out + ";\n";
     const std::string kernel = std::to_string(op.kernel[d]),
-                      stride = std::to_string(entry_of(op.strides, d, 1));
+                      stride = std::to_string(entry_or(op.strides, d, 1));
     meet += "{\nconst idx spread = o" + n + " - tap % " + kernel + " * " +
-            std::to_string(entry_of(op.dilations, d, 1)) + ", at = spread / " + stride +
+            std::to_string(entry_or(op.dilations, d, 1)) + ", at = spread / " + stride +
             ";\nif (spread < 0 || spread % " + stride + " != 0 || at >= " + in +
             ") return 0.f;\noffset += at * plane;\nplane *= " + in + ";\ntap /= " + kernel + ";\n}\n";
   }

@@ -8,6 +8,7 @@
 #include "backend/cuda/codegen/own_tactic.h"
 #include "backend/cuda/sample/sample.h"
 #include "lathe_device_text/deform_conv.h"
+#include "ops/window.h"
 
 namespace lathe::cuda {
 namespace {
@@ -40,15 +41,13 @@ LayerSource generate_deform_conv(const LayerQuery& query, const Tactic& tactic, 
     return std::string(name) + " = " + std::to_string(value);
   };
   const int64_t taps = op.kernel[0] * op.kernel[1];
-  const auto at = [](const Ints& list, size_t d, int64_t otherwise) {
-    return list.empty() ? otherwise : list[d];
-  };
   b.global("constexpr int " + number("TAPS", taps) + ", " + number("KW", op.kernel[1]) + ", " +
-           number("OFFSET_GROUPS", op.offset_groups) + ", " + number("STRIDE_H", at(op.strides, 0, 1)) +
-           ", " + number("STRIDE_W", at(op.strides, 1, 1)) + ", " +
-           number("DILATION_H", at(op.dilations, 0, 1)) + ", " +
-           number("DILATION_W", at(op.dilations, 1, 1)) + ", " + number("PAD_H", at(op.pads_begin, 0, 0)) +
-           ", " + number("PAD_W", at(op.pads_begin, 1, 0)) + ";");
+           number("OFFSET_GROUPS", op.offset_groups) + ", " + number("STRIDE_H", entry_or(op.strides, 0, 1)) +
+           ", " + number("STRIDE_W", entry_or(op.strides, 1, 1)) + ", " +
+           number("DILATION_H", entry_or(op.dilations, 0, 1)) + ", " +
+           number("DILATION_W", entry_or(op.dilations, 1, 1)) + ", " +
+           number("PAD_H", entry_or(op.pads_begin, 0, 0)) + ", " +
+           number("PAD_W", entry_or(op.pads_begin, 1, 0)) + ";");
   const auto optional = [&](std::string_view name, size_t input, std::string_view otherwise) {
     const bool given = tactic.inputs.size() > input && input < query.layer().op_input_count() &&
                        tactic.inputs[input].dtype != DType::Undefined;

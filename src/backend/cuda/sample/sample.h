@@ -37,11 +37,6 @@ inline Dim parts_of_channels(const LayerQuery& query, const Dim& blocks, const D
 std::string_view sampled_positions();
 std::string_view sampled_product();
 
-// Of an attribute with an entry for each spatial dim.
-inline int64_t entry_of(const Ints& list, size_t i, int64_t otherwise) {
-  return i < list.size() ? list[i] : otherwise;
-}
-
 // What Conv and ConvTranspose share, in linear format: the tactics for types that are allowed; the kernel up
 // to sampled_positions(), with FROM, FILTERS, TAPS (of a filter) and GC (channels of a group) besides; and
 // sample(k), where `places` works out where the position's window lies, and `meet` adds the pixel of `tap` to
