@@ -44,15 +44,21 @@ all_passed() {
   [ "$(tail -n +$((before + 1)) "$logs/results" | grep -c '^ok ')" -eq "${#started[@]}" ]
 }
 
+# Long programs are run as several, side by side.
+declare -A parts=([backend_cuda_test]=2)
+
 programs() {  # programs BUILD_DIR PREFIX [NAMES...]: the test programs of a build
-  local dir=$1 prefix=$2 program
+  local dir=$1 prefix=$2 program name part count
   shift 2
   for program in "$dir"/bin/*_test; do
     [ -x "$program" ] || continue
-    local name
     name=$(basename "$program")
     if [ $# -gt 0 ] && [[ " $* " != *" $name "* ]]; then continue; fi
-    check "$prefix$name" "$program"
+    count=${parts[$name]:-1}
+    for ((part = 1; part <= count; ++part)); do
+      check "$prefix$name$([ "$count" = 1 ] || echo ".$part")" \
+        env GTEST_TOTAL_SHARDS="$count" GTEST_SHARD_INDEX=$((part - 1)) "$program"
+    done
   done
 }
 
@@ -61,8 +67,8 @@ export ASAN_SYMBOLIZER_PATH=/usr/bin/llvm-symbolizer-16
 case "${1:-}" in
   fast)
     # The longest first, so that no core is idle at the end.
-    check models $python tests/models/run.py --build build
     programs build "" backend_cuda_test
+    check models $python tests/models/run.py --build build
     for name in explorer_python explorer_web; do check $name $python tests/$name/run.py --build build; done
     for script in include_order one_definition tactics_are_values kernel_revision device_text; do check $script python3 tests/structure/$script.py; done
     programs build ""
@@ -91,6 +97,7 @@ case "${1:-}" in
     programs build-tsan tsan/ base_test runtime_test
     ;;
   slow)
+    LATHE_TEST_ALL=1 programs build all/ backend_cuda_test  # every kernel that is emulated
     for script in $(grep -l -- '"--all"' tests/*/run.py); do  # the others have done all that they do in `fast`
       check "$(basename "$(dirname "$script")")/all" $python "$script" --build build --all
     done

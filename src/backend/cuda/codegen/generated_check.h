@@ -13,12 +13,12 @@
 
 namespace lathe::cuda {
 
-// How many tactics were run. Differences are test failures that name all of it. Cases that come together are
-// compiled together, which is most of the time.
+// How many tactics there were to run; without a GPU every third was (all with LATHE_TEST_ALL=1). Differences
+// are test failures that name all of it. Cases that come together are compiled together.
 int check_generated(const GeneratedFamily& family, const std::vector<LayerCase>& layers);
 // The same for layers some of whose values lie on grids of bytes, through every tactic that stores one of
 // them so. Each graph has one node, which may have float16, too (backend/check/grid_case.h). Returns "name
-// input types -> output types" of what ran.
+// input types -> output types" of what there was to run.
 std::vector<std::string> check_generated_grids(const GeneratedFamily& family,
                                                const std::vector<std::string>& graphs, int emulated = 100);
 // "name types: reason" of each refused tactic.
