@@ -80,6 +80,7 @@ const std::vector<Importer>& all_importers() {
       ml_tree_importers(),
       tensorrt_detection_importers(),
       tensorrt_plugin_importers(),
+      tensorrt_quantized_importers(),
   });
   return importers;
 }

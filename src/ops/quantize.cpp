@@ -87,7 +87,7 @@ std::vector<double> parameters(const EvaluateContext& context, size_t i, const S
   if (!context.has(i)) return {};
   const Tensor& tensor = context.input(i);
   const int64_t total = context.input(0).size();
-  const int64_t needed = total == 0 || tensor.size() == 1 ? 1 : index(total - 1) + 1;
+  const int64_t needed = total == 0 ? 0 : tensor.size() == 1 ? 1 : index(total - 1) + 1;
   if (tensor.size() < needed || (tensor.size() == 1 && i == 1 && index.scales > 1)) {
     throw_input_error("scale or zero point of " + to_string(tensor.extents()) + " does not fit data of " +
                       to_string(context.input(0).extents()));

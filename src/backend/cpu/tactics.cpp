@@ -31,6 +31,7 @@ TacticFamily squeeze_excite_tactics();
 TacticFamily attention_tactics();
 TacticFamily recurrent_tactics();
 TacticFamily exact_pointwise_tactics();
+TacticFamily exact_quantize_tactics();
 TacticFamily pad_tactics();
 TacticFamily exact_reduce_tactics();
 TacticFamily by_position_tactics();
@@ -118,6 +119,7 @@ std::vector<TacticFamily> tactic_families() {
       interpolate_tactics(),
       recurrent_tactics(),
       exact_pointwise_tactics(),
+      exact_quantize_tactics(),
       exact_reduce_tactics(),
       pad_tactics(),
       by_position_tactics(),

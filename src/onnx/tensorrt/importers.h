@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plugins of TensorRT that are known by name. Models have them in any domain, mostly in ONNX's own; here they
-// are in one.
+// Plugins and other operators of TensorRT that are known by name. Models have them in any domain, mostly in
+// ONNX's own; here they are in one.
 #pragma once
 
 #include <string_view>
@@ -15,5 +15,6 @@ inline constexpr std::string_view kTensorRtDomain = "trt.plugins";
 
 std::vector<Importer> tensorrt_detection_importers();
 std::vector<Importer> tensorrt_plugin_importers();
+std::vector<Importer> tensorrt_quantized_importers();
 
 }  // namespace lathe::onnx

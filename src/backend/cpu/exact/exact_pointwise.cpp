@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pointwise, PointwiseChain and Cast layers on what FP32 vectors are wrong for: integers of every width and
-// double. Pieces are read as int64 or double, which hold every value, and each step rounds or wraps as its
-// type does.
+// Pointwise, PointwiseChain and Cast layers on what FP32 vectors are wrong for: integers of every width,
+// double and floats of 8 bits (those of DequantizeLinear, too). Pieces are read as int64 or double, which
+// hold every value, and each step rounds or wraps as its type does.
 //
 // Bytes: operands read once, the result written once; 16 to 24 bytes per step and element between registers
 // and L1. The floor is about one element per step and ns: such layers compute positions and masks, which are
 // small.
+#include <algorithm>
 #include <array>
 
 #include "backend/cpu/exact/exact_loops.h"
@@ -168,6 +169,8 @@ class ExactKernel final : public LayerKernel {
       : program_(whole_program(query.layer())),
         types_(program_types(program_, input_types(query.graph, query.layer()))),
         result_(tactic.outputs[0].dtype) {
+    for (size_t i = 0; i < query.layer().inputs.size(); ++i)
+      ranks_.push_back(operand_shape(query.graph, query.layer(), i).size());
     if (const auto* cast = std::get_if<Cast>(&query.layer().op)) saturate_ = cast->saturate;
   }
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
@@ -187,7 +190,9 @@ class ExactKernel final : public LayerKernel {
     const Extents& out = context.outputs[0];
     std::vector<Extents> strides;
     for (size_t i = 0; i < context.inputs.size(); ++i) {
-      strides.push_back(operand_strides(context.inputs[i], kLinear, out, kLinear));
+      Extents extents = context.inputs[i];
+      extents.resize(std::max(extents.size(), ranks_[i]), 1);  // a scale for each index of an axis
+      strides.push_back(operand_strides(extents, kLinear, out, kLinear));
       p.operands.push_back({types_[i], {0}});
     }
     bool begun = false;
@@ -209,8 +214,16 @@ class ExactKernel final : public LayerKernel {
   PointwiseProgram program_;
   std::vector<DType> types_;
   DType result_;
+  std::vector<size_t> ranks_;  // with which operands broadcast
   bool saturate_ = true;
 };
+
+// Integers are dequantised by vectors.
+bool dequantizes_floats(const LayerQuery& query) {
+  const Node& node = query.layer();
+  return std::holds_alternative<DequantizeLinear>(node.op) && is_plain_quantization(node) &&
+         is_float(query.graph.value(node.inputs[0]).dtype);
+}
 
 Support supports_exact_pointwise(const PointwiseProgram& program, const std::vector<DType>& types,
                                  DType result) {
@@ -233,7 +246,7 @@ Support supports_exact_pointwise(const PointwiseProgram& program, const std::vec
 std::vector<Tactic> list_exact_pointwise(const LayerQuery& query, const Machine&) {
   const Node& node = query.layer();
   if (!std::holds_alternative<Pointwise>(node.op) && !std::holds_alternative<PointwiseChain>(node.op) &&
-      !std::holds_alternative<Cast>(node.op))
+      !std::holds_alternative<Cast>(node.op) && !dequantizes_floats(query))
     return {};
   const PointwiseProgram program = whole_program(node);
   const std::vector<DType> inputs = input_types(query.graph, node);

@@ -50,6 +50,16 @@ TEST(ExactPointwiseTactics, DoublesAndChains) {
       1);
 }
 
+TEST(ExactPointwiseTactics, DequantizesFloatsOfEightBits) {
+  for (const DType type : {DType::Float8E4M3FN, DType::Float8E5M2})
+    for (const Extents& scale : {Extents{}, Extents{5}})
+      EXPECT_GE(check_layer(exact_pointwise_tactics(),
+                            {.op = DequantizeLinear{.axis = 1, .to = DType::Float32},
+                             .inputs = {{.dtype = type, .extents = {3, 5, 33}, .low = -9, .high = 9.5},
+                                        {.extents = scale, .low = 0.1, .high = 2}}}),
+                1);
+}
+
 TEST(ExactPointwiseTactics, Casts) {
   for (const DType from : {DType::Int64, DType::UInt64, DType::Float64, DType::Int32, DType::Float32})
     for (const DType to : {DType::Int8, DType::UInt32, DType::Int64, DType::Float64}) {

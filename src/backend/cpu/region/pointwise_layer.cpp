@@ -42,7 +42,9 @@ Tactic make_tactic(const LayerQuery& query, const Machine& machine, const Pointw
     if (on_grid && grids == Grids::Bytes) t.inputs[i].dtype = DType::UInt8;
     if (on_grid && grids == Grids::Numbers && !is_float(t.inputs[i].dtype))
       t.inputs[i].dtype = DType::Float32;
-    if (cast && i == 0 && t.inputs[i].dtype != DType::Undefined) t.inputs[i].dtype = value.dtype;
+    // What is converted keeps its type: floats of 8 bits are no FP32 with fewer digits.
+    if ((cast || quantizes) && i == 0 && t.inputs[i].dtype != DType::Undefined)
+      t.inputs[i].dtype = value.dtype;
     // A float operand of a result that is no float (a comparison) keeps its own type.
     const bool packed = t.inputs[i].dtype == DType::Undefined;
     if (packed && is_integer(value.dtype) && !cast && !quantizes)

@@ -278,8 +278,8 @@ std::shared_ptr<const Device> described() {
   return gpu() ? gpu() : device;
 }
 
-// Where there is no GPU, each kernel is compiled twice and emulated, which takes many times what it takes to run
-// it. So of what a test lists, the first tactic and every third are run, unless LATHE_TEST_ALL=1.
+// Where there is no GPU, each kernel is compiled twice and emulated, which takes many times what it takes to
+// run it. So of what a test lists, the first tactic and every third are run, unless LATHE_TEST_ALL=1.
 bool runs_all() {
   static const bool all = gpu() || std::getenv("LATHE_TEST_ALL") != nullptr;
   return all;
