@@ -32,6 +32,23 @@ typedef enum {
   LATHE_CANCELLED
 } lathe_error_kind_t;
 lathe_error_kind_t lathe_error_kind(const lathe_error* error);
+/* What failed, in the codes and numbers of TensorRT's ErrorCode, and one more; lathe/types.h says what each
+ * means. */
+typedef enum {
+  LATHE_SUCCESS, /* of NULL */
+  LATHE_UNSPECIFIED_ERROR,
+  LATHE_INTERNAL,
+  LATHE_INVALID_ARGUMENT,
+  LATHE_INVALID_CONFIG,
+  LATHE_FAILED_ALLOCATION,
+  LATHE_FAILED_INITIALIZATION,
+  LATHE_FAILED_EXECUTION,
+  LATHE_FAILED_COMPUTATION,
+  LATHE_INVALID_STATE,
+  LATHE_UNSUPPORTED_STATE,
+  LATHE_NOT_ON_THIS_HARDWARE
+} lathe_error_code_t;
+lathe_error_code_t lathe_error_code(const lathe_error* error);
 /* All parts in one line, then the parts; "" where one is not known. They live as long as the error. */
 const char* lathe_error_message(const lathe_error* error);
 const char* lathe_error_what(const lathe_error* error);

@@ -107,6 +107,22 @@ enum class ErrorKind {
   Cancelled,  // a build that its caller stopped
 };
 
+// What failed, in the codes and numbers of TensorRT's ErrorCode, and one more.
+enum class ErrorCode {
+  Success,               // of no error
+  UnspecifiedError,      // a build that its caller stopped
+  InternalError,         // a bug in Lathe
+  InvalidArgument,       // a model, file, name, shape or value is wrong
+  InvalidConfig,         // options of a build that contradict each other, or that the model cannot have
+  FailedAllocation,      // out of memory, or an allocator gave none
+  FailedInitialization,  // a device, library or thread does not start
+  FailedExecution,       // a file or the device failed in use
+  FailedComputation,     // no error of Lathe has it
+  InvalidState,          // the object is not ready for the call: in use, moved from, without memory or shapes
+  UnsupportedState,      // the model is right, and Lathe does not have what it asks for
+  NotOnThisHardware,     // this device cannot do it, another can
+};
+
 // The parts of an error. Parts that are not known are empty.
 struct ErrorFields {
   std::string what;     // "its memory is too small"
@@ -122,12 +138,15 @@ class Error : public std::exception {
  public:
   Error(ErrorKind kind, std::string message);
   Error(ErrorKind kind, ErrorFields fields);
+  Error(ErrorKind kind, ErrorCode code, ErrorFields fields);
   ErrorKind kind() const { return kind_; }
+  ErrorCode code() const { return code_; }
   const ErrorFields& fields() const { return fields_; }
   const char* what() const noexcept override { return message_.c_str(); }
 
  private:
   ErrorKind kind_;
+  ErrorCode code_;
   ErrorFields fields_;
   std::string message_;
 };

@@ -13,12 +13,12 @@ from ._core import (Activation, Allocator, AutoPadding, Builder, BuilderConfig, 
                     ScatterMode,
                     TensorInfo, TimingCache, Unary, device_allocator, image,
                     optimizer_passes, version)
-from ._errors import Cancelled, DeviceError, Error, InputError, InternalError
+from ._errors import Cancelled, DeviceError, Error, ErrorCode, InputError, InternalError
 from ._plugin import Plugin
 from ._profile import Profile
 
 __version__ = version()
 __all__ = ["Activation", "Allocator", "AutoPadding", "Builder", "BuilderConfig", "Cancelled", "DeviceError", "Elementwise", "Engine", "Error",
-           "ExecutionContext", "InputError", "InternalError", "Interpolation", "MemoryPool", "Network", "NetworkBuilder", "NetworkTensor",
+           "ErrorCode", "ExecutionContext", "InputError", "InternalError", "Interpolation", "MemoryPool", "Network", "NetworkBuilder", "NetworkTensor",
            "OptimizationProfile", "Padding", "Plugin", "PluginDim", "PluginRegistry", "Pooling", "Profile", "Profiler", "Reduction", "Refitter", "Runtime", "ScatterMode",
            "TensorInfo", "TimingCache", "Unary", "check", "compile", "device_allocator", "image", "load", "optimizer_passes", "refit", "version"]

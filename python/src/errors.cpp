@@ -15,7 +15,7 @@ void translate(const std::exception_ptr& pointer, void*) {
     const api::ErrorFields& f = error.fields();
     const nb::object type = nb::module_::import_("lathe._errors").attr(kinds[static_cast<int>(error.kind())]);
     const nb::object value = type(f.what.c_str(), f.where.c_str(), f.why.c_str(), f.hint.c_str(),
-                                  f.node.c_str(), f.op_type.c_str());
+                                  f.node.c_str(), f.op_type.c_str(), static_cast<int>(error.code()));
     PyErr_SetObject(type.ptr(), value.ptr());
   }
 }

@@ -83,7 +83,8 @@ std::shared_ptr<const Backend> open_backend(const DeviceOptions& options) {
     std::string reason;
     if (auto backend = open_gpu(any ? 0 : std::stoi(options.device), options, reason)) return backend;
     if (!any)
-      throw_input_error(fmt::format("device {} is a GPU: {}; use --device=cpu", options.device, reason));
+      throw_input_error(fmt::format("device {} is a GPU: {}; use --device=cpu", options.device, reason),
+                        ErrorCode::FailedInitialization);
   } else if (options.device != "cpu") {
     throw_input_error("unknown device '" + options.device +
                       "'; there are: cpu, auto, and the numbers of GPUs");

@@ -26,8 +26,22 @@ std::string in_one_line(std::string_view text) {
 
 }  // namespace
 
-Error::Error(ErrorKind kind, std::string message)
-    : kind_(kind), message_(in_one_line(message)), text_(message_) {}
+ErrorCode code_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::Input:
+      return ErrorCode::InvalidArgument;
+    case ErrorKind::Internal:
+      return ErrorCode::InternalError;
+    case ErrorKind::System:
+      return ErrorCode::FailedExecution;
+  }
+  return ErrorCode::UnspecifiedError;
+}
+
+Error::Error(ErrorKind kind, std::string message) : Error(kind, code_of(kind), std::move(message)) {}
+
+Error::Error(ErrorKind kind, ErrorCode code, std::string message)
+    : kind_(kind), code_(code), message_(in_one_line(message)), text_(message_) {}
 
 Error& Error::add_context(std::string_view context) {
   context_ = in_one_line(context) + (context_.empty() ? "" : ": " + context_);
@@ -42,12 +56,12 @@ Error& Error::set_node(std::string_view name, std::string_view op_type) {
   return *this;
 }
 
-void throw_input_error(std::string message) {
-  throw Error(ErrorKind::Input, std::move(message));
+void throw_input_error(std::string message, ErrorCode code) {
+  throw Error(ErrorKind::Input, code, std::move(message));
 }
 
-void throw_system_error(std::string message) {
-  throw Error(ErrorKind::System, std::move(message));
+void throw_system_error(std::string message, ErrorCode code) {
+  throw Error(ErrorKind::System, code, std::move(message));
 }
 
 void check(bool condition, std::string_view message, std::source_location where) {

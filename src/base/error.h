@@ -18,11 +18,32 @@ enum class ErrorKind {
   System,    // a file, device or allocation failed
 };
 
+// What failed, for programs that go on differently for each: the codes and numbers of TensorRT's ErrorCode,
+// and one more. lathe/types.h says what each means.
+enum class ErrorCode {
+  Success,
+  UnspecifiedError,
+  InternalError,
+  InvalidArgument,
+  InvalidConfig,
+  FailedAllocation,
+  FailedInitialization,
+  FailedExecution,
+  FailedComputation,
+  InvalidState,
+  UnsupportedState,
+  NotOnThisHardware,
+};
+// Of errors that say no more than their kind.
+ErrorCode code_of(ErrorKind kind);
+
 class Error : public std::exception {
  public:
   Error(ErrorKind kind, std::string message);
+  Error(ErrorKind kind, ErrorCode code, std::string message);
 
   ErrorKind kind() const { return kind_; }
+  ErrorCode code() const { return code_; }
   // Context first, then the original message, joined by ": ".
   const char* what() const noexcept override { return text_.c_str(); }
   // The same in parts: what was wrong, and the context, from the general to the particular; empty when there
@@ -41,11 +62,12 @@ class Error : public std::exception {
 
  private:
   ErrorKind kind_;
+  ErrorCode code_;
   std::string message_, context_, text_, node_, op_type_;
 };
 
-[[noreturn]] void throw_input_error(std::string message);
-[[noreturn]] void throw_system_error(std::string message);
+[[noreturn]] void throw_input_error(std::string message, ErrorCode code = ErrorCode::InvalidArgument);
+[[noreturn]] void throw_system_error(std::string message, ErrorCode code = ErrorCode::FailedExecution);
 
 // An invariant of ours. Stays on in release builds, so keep it out of inner loops.
 void check(bool condition, std::string_view message,

@@ -18,7 +18,7 @@ auto with_memory_for(const WhatFor& what_for, Body&& body) {
   try {
     return body();
   } catch (const std::bad_alloc&) {
-    throw_system_error("out of memory: " + what_for());
+    throw_system_error("out of memory: " + what_for(), ErrorCode::FailedAllocation);
   }
 }
 

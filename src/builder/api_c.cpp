@@ -36,7 +36,8 @@ lathe_error* guard(F&& body) {
   } catch (const v1::Error& error) {
     return new lathe_error{error};
   } catch (const std::bad_alloc&) {
-    return new lathe_error{v1::Error(v1::ErrorKind::System, "out of memory")};
+    return new lathe_error{
+        v1::Error(v1::ErrorKind::System, v1::ErrorCode::FailedAllocation, {.what = "out of memory"})};
   } catch (const std::exception& error) {
     return new lathe_error{v1::Error(v1::ErrorKind::Internal, error.what())};
   }
@@ -140,6 +141,9 @@ const char* lathe_version(void) {
   return v1::version().data();
 }
 
+lathe_error_code_t lathe_error_code(const lathe_error* e) {
+  return e == nullptr ? LATHE_SUCCESS : static_cast<lathe_error_code_t>(e->error.code());
+}
 lathe_error_kind_t lathe_error_kind(const lathe_error* e) {
   return static_cast<lathe_error_kind_t>(e->error.kind());
 }

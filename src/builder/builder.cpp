@@ -386,7 +386,8 @@ void Builder::report_memory(const BuiltVariant& built) {
 std::shared_ptr<const Engine> Builder::build_section(std::shared_ptr<Plan> plan,
                                                      const BuildOptions& options) {
   if (plan->is_stripped)
-    throw_input_error("the engine was stripped of its weights, which tuning needs: refit it first");
+    throw_input_error("the engine was stripped of its weights, which tuning needs: refit it first",
+                      ErrorCode::InvalidState);
   const auto portable = plan->portable_graph();
   const auto what_for = [&] {
     return "building an engine with " + std::to_string(weight_bytes(*portable)) +

@@ -39,10 +39,10 @@ void report_fallbacks(const PlanVariant& variant, bool timed, const BuildOptions
     lines.push_back(fmt::format("'{}' ({}) runs on the reference: {}", node.name, op, choice.fallback));
   }
   if (options.fail_on_fallback && !lines.empty())
-    throw_input_error(
-        fmt::format("{} of {} layers have no kernel but the reference, and --failOnFallback "
-                    "makes that an error:\n  {}",
-                    lines.size(), variant.choices.size(), fmt::join(lines, "\n  ")));
+    throw_input_error(fmt::format("{} of {} layers have no kernel but the reference, and --failOnFallback "
+                                  "makes that an error:\n  {}",
+                                  lines.size(), variant.choices.size(), fmt::join(lines, "\n  ")),
+                      ErrorCode::InvalidConfig);
   for (const std::string& line : lines) observer.log(Severity::Verbose, line);
   for (const auto& [op, kind] : kinds)
     observer.log(

@@ -22,8 +22,9 @@ ValueId find(const std::vector<ValueId>& ids, const Graph& graph, std::string_vi
 void check_cast(const std::string& name, DType from, DType to) {
   if (!is_whole_bytes(from) || !is_whole_bytes(to))
     throw_input_error("'" + name + "' cannot be " + std::string(dtype_name(to)) + ": it is " +
-                      std::string(dtype_name(from)) +
-                      " in the model, and types of less than a byte are not cast");
+                          std::string(dtype_name(from)) +
+                          " in the model, and types of less than a byte are not cast",
+                      ErrorCode::InvalidConfig);
 }
 
 // The input keeps its name; what reads it reads the cast.
@@ -33,8 +34,9 @@ void cast_input(Graph& graph, ValueId input, DType dtype) {
   const std::string name = graph.value(input).name;
   check_cast(name, own, dtype);
   if (graph.value(input).contents)
-    throw_input_error("input '" + name + "' decides shapes: it keeps its type " +
-                      std::string(dtype_name(own)));
+    throw_input_error(
+        "input '" + name + "' decides shapes: it keeps its type " + std::string(dtype_name(own)),
+        ErrorCode::InvalidConfig);
   const std::vector<NodeId> readers = graph.users(input);
   const std::vector<ValueId> outputs = graph.outputs();
   editor.set_type(input, dtype, kLinear);
@@ -84,14 +86,17 @@ Format io_format(std::string_view name, const Shape& shape) {
   const auto known = std::ranges::find(kNamed, name, &NamedFormat::name);
   if (known == std::end(kNamed))
     throw_input_error("no engine has memory in format " + std::string(name) +
-                      " (chw, hwc and dhwc; hwc8, hwc16, dhwc8 and chw16 where no channel is padded)");
+                          " (chw, hwc and dhwc; hwc8, hwc16, dhwc8 and chw16 where no channel is padded)",
+                      ErrorCode::InvalidConfig);
   if (known->rank != 0 && known->rank != shape.size())
     throw_input_error("format " + std::string(name) + " is for tensors of rank " +
-                      std::to_string(known->rank) + ", this one is " + to_string(shape));
+                          std::to_string(known->rank) + ", this one is " + to_string(shape),
+                      ErrorCode::InvalidConfig);
   if (known->multiple > 1 && (known_channels(shape) < 0 || known_channels(shape) % known->multiple != 0))
     throw_input_error("format " + std::string(name) + " pads channels to a multiple of " +
-                      std::to_string(known->multiple) + ", and " + to_string(shape) +
-                      " has another number of them; memory is never padded here: take chw or hwc");
+                          std::to_string(known->multiple) + ", and " + to_string(shape) +
+                          " has another number of them; memory is never padded here: take chw or hwc",
+                      ErrorCode::InvalidConfig);
   return known->format;
 }
 
@@ -105,10 +110,11 @@ void set_io_types(Network& network, const std::map<std::string, IoType, std::les
     const size_t rank = graph.value(id).shape.size();
     if (network.strings.contains(name) &&
         (!type.format.is_linear() || type.dtype.value_or(DType::UInt8) != DType::UInt8))
-      throw_input_error("'" + name + "' is strings, which are bytes (uint8) in linear memory");
+      throw_input_error("'" + name + "' is strings, which are bytes (uint8) in linear memory",
+                        ErrorCode::InvalidConfig);
     if (!type.format.is_linear() && (rank < 3 || !is_whole_bytes(type.dtype.value_or(graph.value(id).dtype))))
-      throw_input_error("'" + name + "' of " + to_string(graph.value(id).shape) +
-                        " has only one format: chw");
+      throw_input_error("'" + name + "' of " + to_string(graph.value(id).shape) + " has only one format: chw",
+                        ErrorCode::InvalidConfig);
     if (type.dtype && *type.dtype != graph.value(id).dtype)
       input != kNoValue ? cast_input(graph, id, *type.dtype) : cast_output(graph, id, *type.dtype);
     if (type.format.is_linear())

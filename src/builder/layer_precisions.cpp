@@ -74,24 +74,28 @@ class Resolver {
   void check_type(const LayerPrecision& entry, DType type) const {
     if (type == DType::Float32) return;
     if (type != DType::Float16 && type != DType::BFloat16)
-      throw_input_error(fmt::format(
-          "layer '{}' cannot compute in {} on demand: fp32, fp16 and bf16 can be demanded. Integers "
-          "and FP8 come from QuantizeLinear and DequantizeLinear in the model (lathe quantize with "
-          "--op-types and --exclude writes them)",
-          entry.layer, type_name(type)));
+      throw_input_error(
+          fmt::format(
+              "layer '{}' cannot compute in {} on demand: fp32, fp16 and bf16 can be demanded. Integers "
+              "and FP8 come from QuantizeLinear and DequantizeLinear in the model (lathe quantize with "
+              "--op-types and --exclude writes them)",
+              entry.layer, type_name(type)),
+          ErrorCode::InvalidConfig);
     const Support support = backend_.supports_compute_type(type);
     if (support.ok) return;
     const std::string what =
         fmt::format("layer '{}' cannot compute in {}: {}", entry.layer, type_name(type), support.reason);
     if (options_.precision_constraints == PrecisionConstraints::Obey)
-      throw_input_error(what + ". With --precisionConstraints=prefer it computes in another type");
+      throw_input_error(what + ". With --precisionConstraints=prefer it computes in another type",
+                        ErrorCode::NotOnThisHardware);
     observer_.log(Severity::Warning, what + ". It computes in another type.");
   }
 
   static void check_outputs(const LayerPrecision& entry, const Node& node, const Origin& origin) {
     if (entry.outputs.size() <= 1 || entry.outputs.size() == node.outputs.size()) return;
     throw_input_error(fmt::format("Layer {} has {} outputs but {} output types are given for it", origin.name,
-                                  node.outputs.size(), entry.outputs.size()));
+                                  node.outputs.size(), entry.outputs.size()),
+                      ErrorCode::InvalidConfig);
   }
 
   void skip(const LayerPrecision& entry, const Origin& origin, const std::string& reason) {

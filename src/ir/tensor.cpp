@@ -32,7 +32,8 @@ Tensor Tensor::allocate(DType dtype, Extents extents) {
   auto* bytes = static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded));
   if (!bytes) {
     throw_system_error("out of memory: " + std::to_string(rounded) + " bytes for a " +
-                       std::string(dtype_name(dtype)) + " tensor of " + to_string(extents));
+                           std::string(dtype_name(dtype)) + " tensor of " + to_string(extents),
+                       ErrorCode::FailedAllocation);
   }
   make_pages(bytes, rounded);
   std::memset(bytes, 0, rounded);

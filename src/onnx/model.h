@@ -26,7 +26,8 @@ namespace lathe::onnx {
 // Valid ONNX that we do not support. Nodes that are merely not supported are all listed in one error.
 class UnsupportedError : public Error {
  public:
-  explicit UnsupportedError(std::string reason) : Error(ErrorKind::Input, std::move(reason)) {}
+  explicit UnsupportedError(std::string reason)
+      : Error(ErrorKind::Input, ErrorCode::UnsupportedState, std::move(reason)) {}
 };
 // `reason` says what is not supported and what to do, as part of a sentence about the node.
 [[noreturn]] void throw_unsupported(std::string reason);

@@ -26,15 +26,16 @@ decltype(auto) translate_errors(F&& body) {
     const auto kind = error.kind() == ErrorKind::Input    ? v1::ErrorKind::Input
                       : error.kind() == ErrorKind::System ? v1::ErrorKind::System
                                                           : v1::ErrorKind::Internal;
-    throw v1::Error(kind, {.what = error.message(),
-                           .where = error.context(),
-                           .node = error.node(),
-                           .op_type = error.op_type()});
+    throw v1::Error(kind, static_cast<v1::ErrorCode>(error.code()),
+                    {.what = error.message(),
+                     .where = error.context(),
+                     .node = error.node(),
+                     .op_type = error.op_type()});
   } catch (const Interrupted&) {
     throw v1::Error(v1::ErrorKind::Cancelled,
                     "the build was cancelled; what it has measured is in the timing cache");
   } catch (const std::bad_alloc&) {
-    throw v1::Error(v1::ErrorKind::System, "out of memory");
+    throw v1::Error(v1::ErrorKind::System, v1::ErrorCode::FailedAllocation, {.what = "out of memory"});
   }
 }
 

@@ -22,7 +22,7 @@ ExecutionContext::~ExecutionContext() = default;
 
 ExecutionContext::Impl& ExecutionContext::impl() const {
   if (impl_) return *impl_;
-  refuse({.what = "the context was moved away", .hint = "use the one that it was moved to"});
+  refuse_now({.what = "the context was moved away", .hint = "use the one that it was moved to"});
 }
 
 std::vector<HostTensor> ExecutionContext::run(const std::vector<HostTensor>& inputs) {

@@ -14,8 +14,12 @@
 
 namespace lathe::v1 {
 
-[[noreturn]] inline void refuse(ErrorFields fields) {
-  throw Error(ErrorKind::Input, std::move(fields));
+[[noreturn]] inline void refuse(ErrorFields fields, ErrorCode code = ErrorCode::InvalidArgument) {
+  throw Error(ErrorKind::Input, code, std::move(fields));
+}
+// The call is right, and comes too early or too late.
+[[noreturn]] inline void refuse_now(ErrorFields fields) {
+  refuse(std::move(fields), ErrorCode::InvalidState);
 }
 
 inline std::string bytes_text(size_t bytes) {
@@ -161,16 +165,16 @@ struct ExecutionContext::Impl {
   bool is_held(const Binding& b) const { return !b.is_input && context->output_is_held(b.index); }
   void check_room(const Binding& b) {
     if (is_held(b) && b.address == nullptr)
-      refuse({.what = "nobody takes its result",
-              .where = b.where(),
-              .why = "only a run finds its size, and nothing bounds it",
-              .hint = "set an output allocator, or bind memory that is large enough"});
+      refuse_now({.what = "nobody takes its result",
+                  .where = b.where(),
+                  .why = "only a run finds its size, and nothing bounds it",
+                  .hint = "set an output allocator, or bind memory that is large enough"});
     const size_t need = needed(b);
     if (b.address == nullptr && need > 0)
-      refuse({.what = "no memory is bound",
-              .where = b.where(),
-              .why = bytes_text(need) + " are needed at these shapes",
-              .hint = b.is_input ? "call bind_input" : "call bind_output"});
+      refuse_now({.what = "no memory is bound",
+                  .where = b.where(),
+                  .why = bytes_text(need) + " are needed at these shapes",
+                  .hint = b.is_input ? "call bind_input" : "call bind_output"});
     if (b.bytes < need)
       refuse({.what = "its memory is too small",
               .where = b.where(),
@@ -198,9 +202,10 @@ struct ExecutionContext::Impl {
   void* ask(const Binding& b, size_t bytes) {
     void* memory = b.allocator->allocate(b.info->name, bytes, context->output_extents(b.index));
     if (memory == nullptr && bytes > 0)
-      throw Error(ErrorKind::System, ErrorFields{.what = "its allocator gave no memory",
-                                                 .where = b.where(),
-                                                 .why = bytes_text(bytes) + " were asked for"});
+      throw Error(ErrorKind::System, ErrorCode::FailedAllocation,
+                  ErrorFields{.what = "its allocator gave no memory",
+                              .where = b.where(),
+                              .why = bytes_text(bytes) + " were asked for"});
     return memory != nullptr ? memory : static_cast<void*>(nothing);
   }
   void allocate_before_run() {
@@ -305,9 +310,9 @@ class Use {
  public:
   explicit Use(std::atomic<bool>& busy) : busy_(&busy) {
     if (busy.exchange(true, std::memory_order_acquire))
-      refuse({.what = "the context is in use",
-              .why = "another thread or a stream runs it",
-              .hint = "synchronize the stream first, or give each thread a context of its own"});
+      refuse_now({.what = "the context is in use",
+                  .why = "another thread or a stream runs it",
+                  .hint = "synchronize the stream first, or give each thread a context of its own"});
   }
   ~Use() { busy_->store(false, std::memory_order_release); }
   Use(const Use&) = delete;

@@ -59,7 +59,14 @@ std::string message_of(const ErrorFields& fields) {
 
 Error::Error(ErrorKind kind, std::string message) : Error(kind, ErrorFields{.what = std::move(message)}) {}
 Error::Error(ErrorKind kind, ErrorFields fields)
-    : kind_(kind), fields_(std::move(fields)), message_(message_of(fields_)) {}
+    : Error(kind,
+            kind == ErrorKind::Input      ? ErrorCode::InvalidArgument
+            : kind == ErrorKind::Internal ? ErrorCode::InternalError
+            : kind == ErrorKind::System   ? ErrorCode::FailedExecution
+                                          : ErrorCode::UnspecifiedError,
+            std::move(fields)) {}
+Error::Error(ErrorKind kind, ErrorCode code, ErrorFields fields)
+    : kind_(kind), code_(code), fields_(std::move(fields)), message_(message_of(fields_)) {}
 
 std::string_view data_type_name(DataType type) {
   return translate_errors([&] { return dtype_name(to_dtype(type)); });

@@ -211,11 +211,13 @@ SymbolValues Context::bind_symbols() const try {
     const TensorInfo& input = engine_->inputs()[i];
     if (!shapes_[i])
       throw_input_error("input '" + input.name + "' has the dynamic shape " + to_string(input.shape) +
-                        ", and no shape was set for it");
+                            ", and no shape was set for it",
+                        ErrorCode::InvalidState);
     binder.bind_shape(input, *shapes_[i]);
     if (!input.contents || is_static(*input.contents)) continue;
     if (!values_[i])
-      throw_input_error("the elements of shape tensor '" + input.name + "' decide shapes, and none were set");
+      throw_input_error("the elements of shape tensor '" + input.name + "' decide shapes, and none were set",
+                        ErrorCode::InvalidState);
     binder.bind_contents(input, *values_[i]);
   }
   return binder.finish();

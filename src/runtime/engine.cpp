@@ -40,9 +40,12 @@ std::shared_ptr<const Engine> Engine::load_section(std::shared_ptr<const Plan> p
                                                    std::shared_ptr<const Backend> backend) {
   if (plan->is_stripped)
     throw_input_error("the engine '" + plan->source() +
-                      "' was stripped of its weights: give them back with --refitFromOnnx=model.onnx");
+                          "' was stripped of its weights: give them back with --refitFromOnnx=model.onnx",
+                      ErrorCode::InvalidState);
   const Plan::Fit fit = plan->find_section(backend->target());
-  if (fit.section < 0) throw_input_error("no section of the engine fits this device: " + fit.reason);
+  if (fit.section < 0)
+    throw_input_error("no section of the engine fits this device: " + fit.reason,
+                      ErrorCode::NotOnThisHardware);
   const auto index = static_cast<size_t>(fit.section);
   const auto section = plan->section(index);
   std::vector<std::shared_ptr<const Program>> programs;

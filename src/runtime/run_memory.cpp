@@ -25,8 +25,9 @@ RunMemory::RunMemory(v1::Allocator* allocator, Execution& execution, const Strea
   memory_ = allocator->allocate(bytes, kAlignment, stream_);
   const auto refuse = [&](const std::string& what) {
     throw_system_error("the allocator of the context " + what + ": " + std::to_string(bytes) +
-                       " bytes at a multiple of " + std::to_string(kAlignment) +
-                       " were asked for, for the activations of a run");
+                           " bytes at a multiple of " + std::to_string(kAlignment) +
+                           " were asked for, for the activations of a run",
+                       ErrorCode::FailedAllocation);
   };
   if (memory_ == nullptr) refuse("has no memory");
   if (reinterpret_cast<uintptr_t>(memory_) % kAlignment != 0) {

@@ -13,6 +13,7 @@ ErrorFields parts_of(lathe_error* error) {
   const ErrorFields fields{lathe_error_what(error), lathe_error_where(error), lathe_error_why(error),
                            lathe_error_hint(error)};
   EXPECT_EQ(lathe_error_kind(error), LATHE_INPUT_ERROR);
+  EXPECT_NE(lathe_error_code(error), LATHE_SUCCESS);
   expect_part(lathe_error_message(error), fields.what);
   lathe_error_free(error);
   return fields;
@@ -28,6 +29,10 @@ TEST_F(Api, CustomOperatorsFromC) {
   expect_part(parts_of(lathe_build(path("tiny.onnx").c_str(), &options, &engine)).what,
               "Unable to open library");
   options.plugin_libraries = nullptr;
+  lathe_error* const null = lathe_build(nullptr, &options, &engine);
+  EXPECT_EQ(lathe_error_code(null), LATHE_INVALID_ARGUMENT);
+  EXPECT_EQ(lathe_error_code(nullptr), LATHE_SUCCESS);
+  lathe_error_free(null);
   EXPECT_EQ(parts_of(lathe_build(path("tiny.onnx").c_str(), &options, &engine)).where,
             "argument 'options->plugin_libraries'");
   options.plugin_library_count = 0;

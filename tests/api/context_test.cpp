@@ -94,6 +94,22 @@ TEST_F(Api, ContextTouchesNothingElse) {
   EXPECT_EQ(std::memcmp(output.tensor(), kTheirResult.data(), kTheirResult.size() * sizeof(float)), 0);
 }
 
+TEST_F(Api, ErrorsHaveCodes) {
+  const Engine engine = build();
+  ExecutionContext context = engine.create_context();
+  std::vector<float> x = kTwoRows, y(6);
+  EXPECT_EQ(code_of([&] {
+              context.bind_input("z", DataType::Float, {2, 4}, x.data());
+            }),
+            ErrorCode::InvalidArgument);
+  EXPECT_EQ(code_of([&] { context.execute(); }), ErrorCode::InvalidState);  // no shape was set
+  context.bind_input("x", DataType::Float, {2, 4}, x.data());
+  EXPECT_EQ(code_of([&] { context.execute(); }), ErrorCode::InvalidState);  // no memory is bound
+  EXPECT_EQ(code_of([&] { Runtime(logger).load(path("nowhere.engine")); }), ErrorCode::FailedExecution);
+  EXPECT_EQ(code_of([&] { Runtime(logger, DeviceConfig{.device = "63"}); }), ErrorCode::FailedInitialization);
+  EXPECT_EQ(Error(ErrorKind::Internal, "a bug").code(), ErrorCode::InternalError);
+}
+
 TEST_F(Api, ContextRefusesMisuse) {
   ExecutionContext context = build().create_context();
   std::vector<float> x = kTwoRows, y(6);

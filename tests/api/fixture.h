@@ -79,6 +79,16 @@ inline void bind_both(ExecutionContext& context, const std::vector<float>& x, st
   context.bind_output("y", DataType::Float, y.data(), y.size() * sizeof(float));
 }
 
+// The code of the error that `call` throws.
+inline ErrorCode code_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return ErrorCode::Success;
+}
+
 // The parts of the error that `call` throws.
 inline ErrorFields fields_of(const std::function<void()>& call) {
   try {

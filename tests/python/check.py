@@ -306,6 +306,24 @@ class Engines(unittest.TestCase):
             lathe.load(self.path / "missing.engine")
         self.assertIn("missing.engine", str(caught.exception))
 
+    def test_errors_have_codes(self):
+        def code(call):
+            with self.assertRaises(lathe.Error) as caught:
+                call()
+            return caught.exception.code
+
+        codes = lathe.ErrorCode
+        engine = compile_quickly()
+        stripped = engine.serialize_stripped()
+        self.assertIs(code(lambda: compile_quickly(model_of(onnx.node("Frobnicate", "f", ["x"], ["y"])))), codes.UNSUPPORTED_STATE)
+        self.assertIs(code(lambda: compile_quickly(layer_precisions={"*": "int8"})), codes.INVALID_CONFIG)
+        self.assertIs(code(lambda: lathe.load(engine.serialize()[:500])), codes.INVALID_ARGUMENT)
+        self.assertIs(code(lambda: lathe.load(self.path / "missing.engine")), codes.FAILED_EXECUTION)
+        self.assertIs(code(lambda: lathe.load(stripped)), codes.INVALID_STATE)
+        self.assertIs(code(lambda: lathe.ExecutionContext(engine).execute()), codes.INVALID_STATE)
+        self.assertIs(code(lambda: lathe.Runtime(device="63")), codes.FAILED_INITIALIZATION)
+        self.assertIs(lathe.DeviceError("a disk").code, codes.FAILED_EXECUTION)
+
     def test_timing_caches_are_files(self):
         cache = self.path / "timing.cache"
         first = lathe.compile(PRODUCT, RANGE, level=1, threads=1, progress=False, timing_cache=cache)

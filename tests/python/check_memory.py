@@ -69,8 +69,9 @@ class Memory(unittest.TestCase):
         np.testing.assert_array_equal(context.run([X])[0], self.expected)
         self.assertGreater(memory.calls, before)
         memory.limit = 0
-        with self.assertRaisesRegex(lathe.DeviceError, "has no memory"):
+        with self.assertRaisesRegex(lathe.DeviceError, "has no memory") as caught:
             context.run([X])
+        self.assertIs(caught.exception.code, lathe.ErrorCode.FAILED_ALLOCATION)
         context.set_allocator(None)
         context = engine = None
         gc.collect()

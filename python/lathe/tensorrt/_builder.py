@@ -285,10 +285,8 @@ class Builder:
         """The engine; None where it cannot be built, and the log says why."""
         try:
             return self._build(network, config)
-        except lathe.Cancelled as error:
-            told(self.logger, self.error_recorder, error, t.ErrorCodeTRT.FAILED_EXECUTION)
         except lathe.Error as error:
-            told(self.logger, self.error_recorder, error, t.ErrorCodeTRT.INVALID_ARGUMENT)
+            told(self.logger, self.error_recorder, error)
         return None
 
     def build_serialized_network(self, network, config):

@@ -397,21 +397,40 @@ class IQuantizeLayer(_Layer):
         return nb.quantize(inputs[0], inputs[1], zero, t.lathe_name(self.to_type), axis, name=self.name)
 
 
+# Kinds of blocks along one axis: the operator that makes them, and how many operands it has.
+_MICROSCALING = {(t.DataType.FP8, t.DataType.E8M0): ("trt.plugins::TRT_MXFP8DynamicQuantize", 1),
+                 (t.DataType.FP4, t.DataType.FP8): ("trt.plugins::TRT_FP4DynamicQuantize", 2)}
+
+
 @adds("add_dynamic_quantize_v2")
 class IDynamicQuantizeLayer(_Layer):
-    """Blocks of the tensor by their own largest magnitude: INT8 numbers, and the blocks' scales."""
+    """Blocks of the tensor by their own largest magnitude: numbers, and the blocks' scales. INT8 with FLOAT scales; along one axis FP8 with
+    E8M0 scales (MXFP8), and FP4 with FP8 scales, in units of the scale that set_input(1, scale) gives (NVFP4)."""
 
     TYPE, OUTPUTS = _L.DYNAMIC_QUANTIZE, 2
     FIELDS = dict(block_shape=(), to_type=t.DataType.INT8, scale_type=t.DataType.FLOAT)
     _takes, _renamed = ("input", "block_shape", "output_type", "scale_type"), {"output_type": "to_type"}
 
+    def _blocks(self, dims):
+        return [d if b == -1 else b for b, d in zip(listed(self.block_shape), dims)]
+
     def _emit(self, nb, inputs):
-        if (self.to_type, self.scale_type) != (t.DataType.INT8, t.DataType.FLOAT):
-            raise NotSupported(f"IDynamicQuantizeLayer of {self.to_type} with scales of {self.scale_type}", "INT8 with FLOAT is")
-        x, dims, blocks = inputs[0], list(inputs[0].shape), listed(self.block_shape)
-        blocks = [d if b == -1 else b for b, d in zip(blocks, dims)]
+        x, dims = inputs[0], list(inputs[0].shape)
+        where = f"layer '{self.name}' (DynamicQuantize)"
+        blocks = self._blocks(dims)
         if len(blocks) != len(dims) or any(b != d and (b < 1 or d < 1 or d % b) for b, d in zip(blocks, dims)):
-            raise lathe.InputError(f"blocks of {blocks} do not divide {dims}", where=f"layer '{self.name}' (DynamicQuantize)")
+            raise lathe.InputError(f"blocks of {blocks} do not divide {dims}", where=where)
+        kind = (self.to_type, self.scale_type)
+        if kind in _MICROSCALING:
+            operator, operands = _MICROSCALING[kind]
+            axes = [axis for axis, b in enumerate(blocks) if b != 1]
+            if len(axes) != 1:
+                raise lathe.InputError(f"blocks of {blocks} are not along one axis", where=where)
+            if len(inputs) < operands or inputs[operands - 1] is None:
+                raise lathe.InputError("the scale of the tensor is missing", where=where, hint="set_input(1, scale)")
+            return nb.op(operator, inputs[:operands], outputs=2, name=self.name, axis=axes[0], block_size=blocks[axes[0]])
+        if kind != (t.DataType.INT8, t.DataType.FLOAT):
+            raise NotSupported(f"IDynamicQuantizeLayer of {self.to_type} with scales of {self.scale_type}", "INT8 with FLOAT, FP8 with E8M0 and FP4 with FP8 are")
         # [d0, d1] as [d0 / b0, b0, d1 / b1, b1]; a dynamic dim is one block or blocks of one element.
         split = [part for d, b in zip(dims, blocks) for part in ((1, d) if b == d else (d // b, b))]
         parts = nb.reshape(x, split)
@@ -423,6 +442,30 @@ class IDynamicQuantizeLayer(_Layer):
         return nb.reshape(numbers, dims, name=self.name), nb.squeeze(scales, inside)
 
 
+@adds("add_dynamic_quantize")
+class _DynamicQuantizeAlongAxis(IDynamicQuantizeLayer):
+    FIELDS = dict(axis=-1, block_size=16, to_type=t.DataType.FP4, scale_type=t.DataType.FP8)
+    _takes = ("input", "axis", "block_size", "output_type", "scale_type")
+
+    def _blocks(self, dims):
+        blocks = [1] * len(dims)
+        blocks[self.axis] = self.block_size
+        return blocks
+
+
+_DynamicQuantizeAlongAxis.__name__ = "IDynamicQuantizeLayer"
+
+
+def _blocks_of(x, scale):
+    """The axis that has blocks and their extent, where the scale is that of blocks."""
+    dims, scales = list(x.shape), list(scale.shape)
+    axes = [axis for axis, (d, s) in enumerate(zip(dims, scales)) if d != s]
+    if len(dims) < 2 or len(dims) != len(scales) or len(axes) > 1:
+        return None
+    axis = axes[0] if axes else len(dims) - 1
+    return axis, -(-dims[axis] // scales[axis])
+
+
 @adds("add_dequantize")
 class IDequantizeLayer(_Layer):
     TYPE, FIELDS = _L.DEQUANTIZE, dict(axis=-1, to_type=t.DataType.FLOAT)
@@ -431,6 +474,10 @@ class IDequantizeLayer(_Layer):
     def _emit(self, nb, inputs):
         zero = inputs[2] if len(inputs) > 2 else None
         axis = self.axis if self.axis >= 0 else 1
-        y = nb.dequantize(inputs[0], inputs[1], zero, axis, name=self.name)
+        if blocks := _blocks_of(*inputs[:2]):
+            operator = "trt.plugins::TRT_MXFP8DequantizeLinear" if inputs[1].dtype == t.lathe_name(t.DataType.E8M0) else "DequantizeLinear"
+            y = nb.op(operator, inputs, name=self.name, axis=blocks[0], block_size=blocks[1])
+        else:
+            y = nb.dequantize(inputs[0], inputs[1], zero, axis, name=self.name)
         wanted = t.lathe_name(self.to_type)
         return y if y.dtype == wanted else nb.cast(y, wanted)

@@ -3,6 +3,9 @@
 import enum
 import sys
 
+import lathe
+
+from ._types import ErrorCodeTRT
 
 class _Severity(enum.IntEnum):
     INTERNAL_ERROR, ERROR, WARNING, INFO, VERBOSE = range(5)
@@ -36,10 +39,16 @@ class IErrorRecorder:
     MAX_DESC_LENGTH = 127
 
 
-def told(logger, recorder, error, code):
-    """A failed call says why: a line of the log, an entry of the recorder."""
+def code_of(error):
+    """The code that TensorRT's recorder has for an error of Lathe."""
+    return getattr(ErrorCodeTRT, error.code.name, ErrorCodeTRT.UNSUPPORTED_STATE)
+
+
+def told(logger, recorder, error, code=None):
+    """A failed call says why: a line of the log, an entry of the recorder. An error of Lathe brings its code."""
     logger.log(_Severity.ERROR, str(error))
     if recorder is not None:
+        code = code_of(error) if isinstance(error, lathe.Error) else ErrorCodeTRT.UNSPECIFIED_ERROR if code is None else code
         recorder.report_error(code, str(error)[:IErrorRecorder.MAX_DESC_LENGTH])
 
 

@@ -412,9 +412,6 @@ class INetworkDefinition:
     def add_dist_collective(self, *_):
         raise NotSupported("INetworkDefinition.add_dist_collective")
 
-    def add_dynamic_quantize(self, *_):
-        raise NotSupported("INetworkDefinition.add_dynamic_quantize", "add_dynamic_quantize_v2 has INT8")
-
     # --- a parsed model
     def _set_model(self, model):
         self._model, self._nodes = model, model.layers

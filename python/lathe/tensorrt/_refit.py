@@ -64,7 +64,7 @@ class Refitter:
             call()
             return True
         except lathe.Error as error:
-            told(self.logger, self.error_recorder, error, t.ErrorCodeTRT.INVALID_ARGUMENT)
+            told(self.logger, self.error_recorder, error)
             return False
 
     def __enter__(self):

@@ -484,7 +484,7 @@ class IExecutionContext:
                 self.report_to_profiler()
             return True
         except lathe.Error as error:
-            return self._tell(error, t.ErrorCodeTRT.FAILED_EXECUTION)
+            return self._tell(error)
 
     def execute_v2(self, bindings):
         """Addresses in the order of the engine's tensors."""
@@ -497,7 +497,7 @@ class IExecutionContext:
             self._context.execute()
             return True
         except lathe.Error as error:
-            return self._tell(error, t.ErrorCodeTRT.FAILED_EXECUTION)
+            return self._tell(error)
 
     def __enter__(self):
         return self
@@ -539,7 +539,7 @@ class Runtime:
         except lathe.Error as error:
             if self._is_stripped(plan):
                 return ICudaEngine(None, self.logger, plan=plan)
-            told(self.logger, self.error_recorder, error, t.ErrorCodeTRT.INVALID_ARGUMENT)
+            told(self.logger, self.error_recorder, error)
             return None
 
     def _is_stripped(self, plan):

@@ -32,8 +32,8 @@ fp8, int4, fp4, e8m0 = DataType.FP8, DataType.INT4, DataType.FP4, DataType.E8M0
 _ITEM_BITS = {DataType.FLOAT: 32, DataType.HALF: 16, DataType.INT8: 8, DataType.INT32: 32, DataType.BOOL: 8, DataType.UINT8: 8,
               DataType.FP8: 8, DataType.BF16: 16, DataType.INT64: 64, DataType.INT4: 4, DataType.FP4: 4, DataType.E8M0: 8}
 _LATHE_NAMES = {DataType.FLOAT: "float32", DataType.HALF: "float16", DataType.INT8: "int8", DataType.INT32: "int32",
-                DataType.BOOL: "bool", DataType.UINT8: "uint8", DataType.FP8: "float8_e4m3fn", DataType.BF16: "bfloat16",
-                DataType.INT64: "int64", DataType.INT4: "int4"}
+                DataType.BOOL: "bool", DataType.UINT8: "uint8", DataType.FP8: "float8e4m3fn", DataType.BF16: "bfloat16",
+                DataType.INT64: "int64", DataType.INT4: "int4", DataType.FP4: "float4e2m1", DataType.E8M0: "float8e8m0"}
 
 
 def lathe_name(dtype):

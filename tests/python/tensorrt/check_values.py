@@ -13,6 +13,24 @@ ERF = np.vectorize(math.erf, otypes=[np.float32])
 TYPES = {"float32": trt.float32, "int32": trt.int32, "int64": trt.int64, "bool": trt.bool}
 
 
+def small_floats(mantissa_bits, bias, codes):
+    """The numbers that are not negative of a float of few bits, in the order of their codes."""
+    steps = 1 << mantissa_bits
+    return np.array([code * 2.0 ** (1 - bias) / steps if code < steps else (1 + code % steps / steps) * 2.0 ** (code // steps - bias)
+                     for code in range(codes)], np.float32)
+
+
+E4M3, E2M1 = small_floats(3, 7, 127), small_floats(1, 1, 8)
+
+
+def nearest(x, numbers):
+    """The nearest of the numbers, of two the one of even code; what is beyond the largest becomes it."""
+    size = np.minimum(np.abs(x), numbers[-1])
+    above = np.clip(np.searchsorted(numbers, size), 1, len(numbers) - 1)
+    low, high = size - numbers[above - 1], numbers[above] - size
+    return np.sign(x) * numbers[np.where((low < high) | ((low == high) & (above % 2 == 1)), above - 1, above)]
+
+
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
@@ -327,6 +345,36 @@ class Values(Case):
                     return network.add_cast(layer.get_output(output), trt.float32)
                 with self.subTest(blocks, output=output):
                     self.check(expected, make, x)
+
+    def test_quantize_to_fp8(self):
+        x, scale = 100 * RNG.standard_normal((3, 5)).astype(np.float32), np.float32(0.125)
+
+        def make(network, t):
+            q = network.add_quantize(t, self.constant(scale), trt.fp8)
+            return network.add_dequantize(q.get_output(0), self.constant(scale), trt.float32)
+        self.check(nearest(x / scale, E4M3) * scale, make, x)
+
+    def test_dynamic_quantize_along_an_axis(self):
+        x = RNG.standard_normal((4, 64)).astype(np.float32)
+        largest = abs(x).reshape(4, 2, 32).max(-1)
+        powers = np.repeat(np.exp2(np.ceil(np.log2(largest / 448))), 32, -1)
+        there_and_back = nearest(x / powers, E4M3) * powers
+
+        def mxfp8(network, t):
+            layer = network.add_dynamic_quantize(t, 1, 32, trt.fp8, trt.DataType.E8M0)
+            return network.add_dequantize(layer.get_output(0), layer.get_output(1), trt.float32)
+        self.check(there_and_back, mxfp8, x)
+
+        tensor = np.float32(0.01)
+        scales = nearest(abs(x).reshape(4, 4, 16).max(-1) / np.float32(6) / tensor, E4M3) * tensor
+        wide = np.repeat(scales, 16, -1)
+
+        def nvfp4(network, t):
+            layer = network.add_dynamic_quantize_v2(t, (1, 16), trt.fp4, trt.fp8)
+            layer.set_input(1, self.constant(tensor))
+            scale = network.add_dequantize(layer.get_output(1), self.constant(tensor), trt.float32)
+            return network.add_dequantize(layer.get_output(0), scale.get_output(0), trt.float32)
+        self.check(nearest(x / wide, E2M1) * wide, nvfp4, x)
 
     def test_shape_identity_and_constants(self):
         self.check([2, 3], lambda network, t: network.add_shape(t), self.X)

@@ -40,11 +40,14 @@ HostBuffer::HostBuffer(size_t bytes, std::string_view what_for, std::shared_ptr<
     data_ = std::unique_ptr<std::byte, Free>(memory, Free{0, std::move(allocator)});
     if (memory == nullptr)
       throw_system_error(
-          fmt::format("the allocator that was given has no memory: {} bytes for {}", bytes, what_for));
+          fmt::format("the allocator that was given has no memory: {} bytes for {}", bytes, what_for),
+          ErrorCode::FailedAllocation);
     if (reinterpret_cast<uintptr_t>(memory) % kPage != 0)
-      throw_system_error(fmt::format(
-          "the allocator that was given has memory at {} for {}, and a multiple of {} was asked for",
-          static_cast<void*>(memory), what_for, kPage));
+      throw_system_error(
+          fmt::format(
+              "the allocator that was given has memory at {} for {}, and a multiple of {} was asked for",
+              static_cast<void*>(memory), what_for, kPage),
+          ErrorCode::FailedAllocation);
     return;
   }
   const bool huge = bytes >= kHugePage / 2;
@@ -53,7 +56,9 @@ HostBuffer::HostBuffer(size_t bytes, std::string_view what_for, std::shared_ptr<
     data_ = std::unique_ptr<std::byte, Free>(
         huge ? map_huge_pages(rounded) : static_cast<std::byte*>(std::aligned_alloc(page, rounded)),
         Free{huge ? rounded : 0, nullptr});
-  if (data_ == nullptr) throw_system_error(fmt::format("out of memory: {} bytes for {}", bytes, what_for));
+  if (data_ == nullptr)
+    throw_system_error(fmt::format("out of memory: {} bytes for {}", bytes, what_for),
+                       ErrorCode::FailedAllocation);
 }
 
 std::byte* HostSlabs::allocate(size_t bytes) {

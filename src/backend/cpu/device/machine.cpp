@@ -252,10 +252,12 @@ const IntegerTable& vector_integers(const Machine& machine) {
 
 Machine make_machine(const CpuInfo& info, std::optional<Isa> cap, int threads) {
   if (!info.features.has(CpuFeature::Avx2))
-    throw_input_error(fmt::format(
-        "this CPU ({}, family {} model {}) has no AVX2 with FMA and F16C, or the operating system "
-        "does not enable it; Lathe's CPU backend needs it",
-        info.brand, info.family, info.model));
+    throw_input_error(
+        fmt::format(
+            "this CPU ({}, family {} model {}) has no AVX2 with FMA and F16C, or the operating system "
+            "does not enable it; Lathe's CPU backend needs it",
+            info.brand, info.family, info.model),
+        ErrorCode::NotOnThisHardware);
   Machine machine;
   machine.features = cap ? info.features & features_within(*cap) : info.features;
   if (machine.isa() == Isa::Amx) machine.amx = &amx_table();

@@ -92,7 +92,8 @@ constexpr size_t kOnednnBytes = size_t{16} << 20;
 
 void throw_no_onednn_memory() {
   throw_system_error(fmt::format("out of memory: oneDNN wants up to {} MiB to generate code for a layer",
-                                 kOnednnBytes >> 20));
+                                 kOnednnBytes >> 20),
+                     ErrorCode::FailedAllocation);
 }
 
 void require_onednn_memory() {

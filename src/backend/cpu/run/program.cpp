@@ -94,7 +94,8 @@ void CpuProgram::make_kernels() {
       throw_system_error(
           fmt::format("out of memory: layer '{}' with {} packs {} bytes of constants, which takes up to five "
                       "times as much",
-                      node.name, tactic.name, constant_bytes(node)));
+                      node.name, tactic.name, constant_bytes(node)),
+          ErrorCode::FailedAllocation);
     }
   });
   weight_bytes_ = stored.bytes() + blobs.packed_bytes();

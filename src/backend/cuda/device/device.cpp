@@ -66,12 +66,14 @@ void open_handles(const Device& device) {
     if (const auto status = libraries.cublaslt->cublasLtCreate(&device.handles->cublaslt);
         status != CUBLAS_STATUS_SUCCESS)
       throw_system_error(
-          fmt::format("cuBLASLt does not start: {}", libraries.cublaslt->cublasLtGetStatusString(status)));
+          fmt::format("cuBLASLt does not start: {}", libraries.cublaslt->cublasLtGetStatusString(status)),
+          ErrorCode::FailedInitialization);
   if (libraries.cudnn != nullptr)
     if (const auto status = libraries.cudnn->cudnnCreate(&device.handles->cudnn);
         status != CUDNN_STATUS_SUCCESS)
       throw_system_error(
-          fmt::format("cuDNN does not start: {}", libraries.cudnn->cudnnGetErrorString(status)));
+          fmt::format("cuDNN does not start: {}", libraries.cudnn->cudnnGetErrorString(status)),
+          ErrorCode::FailedInitialization);
 }
 
 }  // namespace
@@ -149,22 +151,26 @@ std::string Device::architecture() const {
 std::shared_ptr<const Device> open_device(int ordinal, bool tf32, std::shared_ptr<v1::Allocator> allocator) {
   std::string reason;
   auto driver = Driver::open(reason);
-  if (driver == nullptr) throw_input_error(fmt::format("GPU {} cannot be used: {}", ordinal, reason));
+  if (driver == nullptr)
+    throw_input_error(fmt::format("GPU {} cannot be used: {}", ordinal, reason),
+                      ErrorCode::FailedInitialization);
   int count = 0;
   driver->require(driver->cuDeviceGetCount(&count), "counting the GPUs");
   if (ordinal >= count)
     throw_input_error(count == 0
                           ? fmt::format("GPU {} cannot be used: the driver sees no GPU", ordinal)
                           : fmt::format("GPU {} cannot be used: the driver sees {} GPU(s), numbered from 0",
-                                        ordinal, count));
+                                        ordinal, count),
+                      ErrorCode::FailedInitialization);
   CUdevice handle = 0;
   driver->require(driver->cuDeviceGet(&handle, ordinal), "opening the GPU");
   auto device = std::make_shared<Device>();
   device->properties = read_properties(*driver, handle);
   if (device->properties.major < 8)
-    throw_input_error(fmt::format("GPU {} ({}) has compute capability {}.{}; Lathe needs 8.0 or later",
-                                  ordinal, device->properties.name, device->properties.major,
-                                  device->properties.minor));
+    throw_input_error(
+        fmt::format("GPU {} ({}) has compute capability {}.{}; Lathe needs 8.0 or later", ordinal,
+                    device->properties.name, device->properties.major, device->properties.minor),
+        ErrorCode::NotOnThisHardware);
   device->tf32 = tf32;
   device->driver = driver;
   device->ordinal = ordinal;

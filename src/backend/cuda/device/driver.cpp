@@ -44,7 +44,9 @@ std::string Driver::describe(CUresult result) const {
 }
 
 void Driver::fail(CUresult result, std::string_view what) const {
-  throw_system_error(fmt::format("{}: {}", what, describe(result)));
+  throw_system_error(fmt::format("{}: {}", what, describe(result)), result == CUDA_ERROR_OUT_OF_MEMORY
+                                                                        ? ErrorCode::FailedAllocation
+                                                                        : ErrorCode::FailedExecution);
 }
 
 }  // namespace lathe::cuda

@@ -39,7 +39,8 @@ std::vector<std::byte> compile_source(const Device& device, const std::string& n
   const Nvrtc* nvrtc = device.libraries->nvrtc.get();
   if (nvrtc == nullptr)
     throw_system_error(
-        fmt::format("kernel '{}' has to be compiled, and NVRTC (libnvrtc.so.13) is not there", name));
+        fmt::format("kernel '{}' has to be compiled, and NVRTC (libnvrtc.so.13) is not there", name),
+        ErrorCode::FailedInitialization);
   nvrtcProgram program = nullptr;
   if (nvrtc->nvrtcCreateProgram(&program, source.c_str(), (name + ".cu").c_str(), 0, nullptr, nullptr) !=
       NVRTC_SUCCESS)
@@ -196,13 +197,15 @@ CUdeviceptr memory_of_caller(const Device& device, size_t bytes) {
   void* const memory = device.allocator->allocate(bytes, kMemoryAlignment, nullptr);
   if (memory == nullptr)
     throw_system_error(fmt::format("the allocator that was given has no memory of {} bytes for GPU {}", bytes,
-                                   device.ordinal));
+                                   device.ordinal),
+                       ErrorCode::FailedAllocation);
   const auto address = reinterpret_cast<CUdeviceptr>(memory);
   if (address % kMemoryAlignment == 0) return address;
   device.allocator->deallocate(memory, nullptr);
   throw_system_error(
       fmt::format("the allocator that was given has memory at {:#x}, and a multiple of {} was asked for",
-                  address, kMemoryAlignment));
+                  address, kMemoryAlignment),
+      ErrorCode::FailedAllocation);
 }
 
 }  // namespace
