@@ -460,7 +460,7 @@ def _blocks_of(x, scale):
     """The axis that has blocks and their extent, where the scale is that of blocks."""
     dims, scales = list(x.shape), list(scale.shape)
     axes = [axis for axis, (d, s) in enumerate(zip(dims, scales)) if d != s]
-    if len(dims) < 2 or len(dims) != len(scales) or len(axes) > 1:
+    if len(dims) < 2 or len(dims) != len(scales) or len(axes) > 1 or 0 in scales:
         return None
     axis = axes[0] if axes else len(dims) - 1
     return axis, -(-dims[axis] // scales[axis])

@@ -26,13 +26,18 @@ ValueId as_type(NodeImport& node, ValueId v, DType type, std::string_view suffix
             std::string(dtype_name(type)) + " or its bits as uint8");
 }
 
-// A power of two (E8M0) as a number: what is quantised is divided by it, so it is no denormal.
+// Scales that may be divided by: no zeros, and no denormals, which some devices take for zeros.
+ValueId divisors(NodeImport& node, ValueId scales, std::string_view suffix) {
+  const double least = std::numeric_limits<float>::min();
+  return node.pointwise(C::Max, {scales, node.scalar(least, DType::Float32)}, suffix);
+}
+
+// A power of two (E8M0) as a number.
 ValueId power_of_two(NodeImport& node, ValueId scale) {
   if (is_float(node.dtype_of(scale)) && node.dtype_of(scale) != DType::Float8E8M0) return scale;
   const ValueId number =
       node.cast(as_type(node, scale, DType::Float8E8M0, "scales"), DType::Float32, "scale");
-  const double least = std::numeric_limits<float>::min();
-  return node.pointwise(C::Max, {number, node.scalar(least, DType::Float32)}, "normal_scale");
+  return divisors(node, number, "normal_scale");
 }
 
 QuantizeLinear quantize_op(const NodeImport& node, DType to, int64_t axis, int64_t block) {
@@ -98,7 +103,7 @@ Values import_mxfp8_dynamic(NodeImport& node) {
 }
 
 struct Fp4 {
-  ValueId numbers, scales;
+  ValueId numbers, scales, whole_scales;  // the last in units of one
 };
 
 // `scale` is the tensor's; a block's own is in units of it.
@@ -107,9 +112,7 @@ Fp4 fp4(NodeImport& node, const QuantizeLinear& op, ValueId largest, ValueId sca
       node.pointwise(C::Div, {largest, node.scalar(kLargestE2M1, DType::Float32)}, "needed_scale");
   const ValueId scales = node.add(QuantizeLinear{.to = DType::Float8E4M3FN}, {needed, scale}, "scales");
   const ValueId whole = node.add(DequantizeLinear{.to = DType::Float32}, {scales, scale}, "whole_scales");
-  const double least = std::numeric_limits<float>::min();
-  const ValueId normal = node.pointwise(C::Max, {whole, node.scalar(least, DType::Float32)}, "normal_scales");
-  return {node.add(op, {node.in(0), normal}), scales};
+  return {node.add(op, {node.in(0), divisors(node, whole, "normal_scales")}), scales, whole};
 }
 
 Values import_fp4_dynamic(NodeImport& node) {
@@ -127,12 +130,9 @@ Values import_fp4_there_and_back(NodeImport& node) {
   const ValueId most = node.reduce(ReduceKind::Max, largest, axes, false, "largest_of_all");
   const ValueId needed = node.pointwise(
       C::Div, {most, node.scalar(kLargestE2M1 * kLargestE4M3, DType::Float32)}, "needed_tensor_scale");
-  const double least = std::numeric_limits<float>::min();
-  const ValueId scale = node.pointwise(C::Max, {needed, node.scalar(least, DType::Float32)}, "tensor_scale");
-  const Fp4 made = fp4(node, op, largest, scale);
-  const ValueId scales = node.add(DequantizeLinear{.to = DType::Float32}, {made.scales, scale}, "scale");
+  const Fp4 made = fp4(node, op, largest, divisors(node, needed, "tensor_scale"));
   return {node.add(DequantizeLinear{.axis = op.axis, .block_size = op.block_size, .to = node.dtype(0)},
-                   {made.numbers, scales}, "back")};
+                   {made.numbers, made.whole_scales}, "back")};
 }
 
 Values import_onnx_quantize(NodeImport& node) {

@@ -83,12 +83,13 @@ class PreparedQuantize final : public PreparedLayer {
       zero.load(args.inputs[2], begin, n, z.data());
     else
       std::fill(z.begin(), z.begin() + n, 0);
+    const bool rounds = !is_float(op.to);
     for (int64_t i = 0; i < n; ++i) {
       const auto number = static_cast<float>(x[i]), unit = static_cast<float>(s[i]);
       if (op.back)
         x[i] = (number - static_cast<float>(z[i])) * unit;
       else
-        x[i] = (is_float(op.to) ? number / unit : std::nearbyint(number / unit)) + z[i];
+        x[i] = (rounds ? std::nearbyint(number / unit) : number / unit) + z[i];
     }
     ElementWriter(op.to, static_cast<std::byte*>(args.outputs[0]))
         .store_doubles(begin, n, x.data(), op.saturate);
@@ -136,7 +137,7 @@ class QuantizeKernel final : public LayerKernel {
     Extents expected = {walk.length};
     if (walk.by_block) {
       expected = x;
-      expected[at] = (walk.length + walk.block - 1) / walk.block;
+      expected[at] = walk.length / walk.block + (walk.length % walk.block != 0);  // blocks of any length
       walk.blocks = expected[at];
     }
     if (scale != expected)
