@@ -36,6 +36,7 @@ constexpr PassInfo kPasses[] = {
     {"fuse_repeated_heads", "attention reads heads that were repeated for groups once"},
     {"fuse_rms_norm", "an RMS norm that is written in parts becomes one layer"},
     {"fuse_rotary", "a rotary embedding that is written in parts becomes one layer"},
+    {"fuse_rounding", "a rounding behind a layer norm or attention becomes its epilogue"},
     {"fuse_silu", "x times its sigmoid becomes one function"},
     {"fuse_softmax", "a softmax that is written in parts becomes one layer"},
     {"fuse_squeeze_excite", "squeeze-and-excite becomes one layer"},

@@ -6,7 +6,7 @@
 //   matmul(shuffle(x), W)      ->  shuffle(matmul(x', W))   W a constant matrix; the rows of x' are in the
 //                                                           source's order
 //   pointwise(shuffle(x), c)   ->  shuffle(pointwise(x, c)) c a scalar, or along a last dim that the shuffle
-//                                  leaves alone
+//                                  leaves alone; also a rounding to a grid
 //   add(unsqueeze(x), y)       ->  unsqueeze(add(x, squeeze(y)))
 //
 // The last one lets a product of a single batch take the sum behind it: flattened rows get their batch dim of
@@ -21,6 +21,7 @@
 
 #include "ops/build.h"
 #include "passes/passes.h"
+#include "passes/rewrite.h"
 #include "passes/shuffle_map.h"
 
 namespace lathe {
@@ -183,8 +184,7 @@ bool along_last_dim(const Value& constant, const Dim& last) {
 
 bool move_below_pointwise(Graph& graph, NodeId id, PassContext& context) {
   const Node& node = graph.node(id);
-  const auto* op = std::get_if<Pointwise>(&node.op);
-  if (op == nullptr || !node.epilogue.empty()) return false;
+  if (!is_pointwise_layer(node) || !node.epilogue.empty()) return false;
   int moved = -1;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const Value& value = graph.value(node.inputs[i]);

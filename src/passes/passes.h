@@ -66,6 +66,7 @@ bool fuse_depthwise_block(Graph& graph, PassContext& context);
 bool fuse_feed_forward(Graph& graph, PassContext& context);
 bool fuse_matmul_epilogue(Graph& graph, PassContext& context);
 bool fuse_pointwise(Graph& graph, PassContext& context);
+bool fuse_rounding(Graph& graph, PassContext& context);
 bool fuse_squeeze_excite(Graph& graph, PassContext& context);
 
 // Types.

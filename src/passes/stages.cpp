@@ -92,7 +92,8 @@ std::vector<Stage> default_stages() {
       {"vertical fusions",
        {{"fuse_conv_activation", "ConvReluFusion", fuse_conv_activation},
         {"fuse_conv_residual", "ConvEltwiseSumFusion", fuse_conv_residual},
-        {"fuse_matmul_epilogue", "MatMulEpilogueFusion", fuse_matmul_epilogue}}},
+        {"fuse_matmul_epilogue", "MatMulEpilogueFusion", fuse_matmul_epilogue},
+        {"fuse_rounding", "RoundingFusion", fuse_rounding}}},
 
       // What no layer took.
       {"pointwise fusion", {{"fuse_pointwise", "PointWiseFusion", fuse_pointwise}}},

@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import collections
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -15,15 +16,18 @@ import sys
 import tempfile
 import time
 
-import aiohttp
-import numpy as np
-import psutil
-import ray
-from ray import serve
-from ray.cluster_utils import Cluster
+# A proxy imports all of Serve before it answers; five seconds, after which Ray ends it, are few beside other work.
+os.environ["RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S"] = "50"
 
-import lathe
-from lathe.serve import RAY_GRPC_SERVICER, Options, Policy, ray_app
+import aiohttp  # noqa: E402
+import numpy as np  # noqa: E402
+import psutil  # noqa: E402
+import ray  # noqa: E402
+from ray import serve  # noqa: E402
+from ray.cluster_utils import Cluster  # noqa: E402
+
+import lathe  # noqa: E402
+from lathe.serve import RAY_GRPC_SERVICER, Options, Policy, ray_app  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
 import tiny_model  # noqa: E402

@@ -123,7 +123,7 @@ class PreparedAttention final : public PreparedLayer {
   int64_t padded_keys() const { return round_up(keys, attention_table(isa).panel); }
   int64_t padded_values() const { return round_up(value_width, attention_table(isa).panel); }
   int64_t member_floats() const {
-    if (few) return 2 * FewQueries::kMost * padded_keys() + 16;
+    if (few) return FewQueries::kMost * (2 * padded_keys() + padded_values()) + 16;
     const AttentionTable& t = attention_table(isa);
     const int64_t total = padded_keys() * padded_width() + padded_values() * (padded_keys() + 1) +
                           work_floats() + tile_rows() * (padded_width() + result_stride()) +
@@ -154,7 +154,9 @@ class PreparedAttention final : public PreparedLayer {
   void run_few(const LayerArgs& args, const Worker& worker) const {
     const int64_t shared_heads = heads / sharing, rows = sharing * queries;
     float* scores = reinterpret_cast<float*>(args.scratch) + worker.index * member_floats();
-    float* masks = scores + FewQueries::kMost * padded_keys();
+    float *masks = scores + FewQueries::kMost * padded_keys(),
+          *results = masks + FewQueries::kMost * padded_keys();
+    const bool in_place = epilogue->is_identity();
     const auto at = [&](size_t input) { return static_cast<const float*>(args.inputs[input]); };
     const Worker::Range part = worker.slice(batch * shared_heads);
     for (int64_t i = part.begin; i < part.end; ++i) {
@@ -170,16 +172,21 @@ class PreparedAttention final : public PreparedLayer {
                    .scores = scores};
       for (int64_t first = 0; first < rows; first += FewQueries::kMost) {
         f.rows = std::min(rows - first, FewQueries::kMost);
+        int64_t places[FewQueries::kMost] = {};
         for (int64_t r = 0; r < f.rows; ++r) {
           const int64_t h = shared * sharing + (first + r) / queries, query = (first + r) % queries;
           int64_t stride = 0;
           f.q[r] = at(0) + q_rows.start(b, h) + query * q_rows.row;
-          f.out[r] = static_cast<float*>(args.outputs[0]) + out_rows.start(b, h) + query * out_rows.row;
+          places[r] = out_rows.start(b, h) + query * out_rows.row;
+          f.out[r] =
+              in_place ? static_cast<float*>(args.outputs[0]) + places[r] : results + r * padded_values();
           f.seen[r] = op.causal ? std::min(keys, query + 1) : keys;
           if (mask.type != DType::Undefined)
             f.mask[r] = load_mask(args, b, h, query, 1, masks + r * padded_keys(), stride);
         }
         attention_table(isa).few(f);
+        for (int64_t r = 0; r < f.rows && !in_place; ++r)
+          epilogue->apply(args, f.out[r], value_width, places[r], 1, value_width, value_width);
       }
     }
   }
@@ -454,7 +461,7 @@ class AttentionKernel final : public LayerKernel {
     if (products == Products::Tiles) p->amx = amx_;
     p->dots = products != Products::Floats;
     p->plain_epilogue = epilogue_.empty();
-    p->few = products == Products::Floats && p->type == DType::Float32 && p->plain_epilogue &&
+    p->few = products == Products::Floats && p->type == DType::Float32 &&
              p->sharing * p->queries <= kFewRows;
     p->threads = context.threads;
     p->epilogue = epilogue_.prepare(context);
@@ -475,9 +482,9 @@ std::vector<Tactic> list_attention(const LayerQuery& query, const Machine& machi
   const Node& node = query.layer();
   if (!std::holds_alternative<Attention>(node.op)) return {};
   std::vector<Tactic> tactics;
-  const auto add = [&](DType type, Products products) {
+  const auto add = [&](DType type, Products products, DType result) {
     const TensorType linear{type, kLinear};
-    Tactic t = with_variant(typed_tactic(query, kAttentionRunner, "flash_attention", linear, linear),
+    Tactic t = with_variant(typed_tactic(query, kAttentionRunner, "flash_attention", linear, {result, kLinear}),
                             name_of(products, machine), params_of(products));
     t.inputs[1] = t.inputs[2] = linear;
     if (!is_vector_float(type))
@@ -497,10 +504,16 @@ std::vector<Tactic> list_attention(const LayerQuery& query, const Machine& machi
       t.support = Support::no("BF16 in pairs along an odd width");
     tactics.push_back(std::move(t));
   };
+  const auto add_all = [&](DType type, DType result) {
+    if (type == DType::BFloat16 && machine.amx) add(type, Products::Tiles, result);
+    if (type == DType::BFloat16 && machine.has(CpuFeature::Bf16)) add(type, Products::Dots, result);
+    add(type, Products::Floats, result);
+  };
+  // A product may read the results as bytes.
+  const bool bytes = byte_grid(query.graph.value(node.outputs[0]), {DType::UInt8, {}}).has_value();
   for (const DType type : layer_types(query)) {
-    if (type == DType::BFloat16 && machine.amx) add(type, Products::Tiles);
-    if (type == DType::BFloat16 && machine.has(CpuFeature::Bf16)) add(type, Products::Dots);
-    add(type, Products::Floats);
+    if (bytes) add_all(type, DType::UInt8);
+    add_all(type, type);
   }
   return tactics;
 }

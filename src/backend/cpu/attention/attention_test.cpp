@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "backend/cpu/check/grid_check.h"
 #include "backend/cpu/check/layer_check.h"
 
 namespace lathe::cpu {
@@ -116,6 +117,19 @@ TEST(AttentionTactics, HalfTypesAndEpilogue) {
   layer.epilogue = PointwiseProgram::parse("Add(0,1)", 2);
   layer.operands = {{.extents = {1, 37, 2, 24}}};
   EXPECT_GE(check_layer(attention_tactics(), layer), 3);
+}
+
+// One query is no tile: its results are rounded behind the rows that it reads.
+TEST(AttentionTactics, ResultsAsBytes) {
+  for (const char* const queries : {"1", "37"}) {
+    const std::string q = std::string("float32[1, 2, ") + queries + ", 24]";
+    const auto ran = check_grids(
+        attention_tactics(),
+        "graph \"g\" {\n input %q: " + q + "\n input %k: float32[1, 2, 50, 24]\n input %v: float32[1, 2, 50, " +
+            "24]\n %y: " + q + " quantized uint8 scale [0.015625] zero [128] = Attention \"a\" (%q, %k, %v) " +
+            "{scale=0.25} epilogue {Clip[-2,1.984375](0) RoundTo[0.015625](1)}\n output %y\n}\n");
+    EXPECT_GE(count_with(ran, "-> uint8"), 1) << queries;
+  }
 }
 
 TEST(AttentionTactics, SaysWhyNot) {

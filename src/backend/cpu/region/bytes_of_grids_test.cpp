@@ -11,6 +11,7 @@ TacticFamily pointwise_tactics();
 TacticFamily movement_tactics();
 TacticFamily resize_tactics();
 TacticFamily gather_tactics();
+TacticFamily layer_norm_tactics();
 
 namespace {
 
@@ -58,6 +59,17 @@ TEST(BytesOfGrids, MovesKeepBytes) {
       resize_tactics(), graph(" input %x: float32[1, 5, 3, 4]" + kA + "\n %y: float32[1, 5, 6, 8]" + kA +
                               " = Resize \"r\" (%x) {scales=[1, 1, 2, 2]}"));
   EXPECT_GE(count_with(resize, "uint8:channels_last -> uint8:channels_last"), 1);
+}
+
+TEST(BytesOfGrids, RowsAreNormedIntoBytes) {
+  for (const char* const op : {"{axis=1}", "{axis=1, rms=true}"}) {
+    const auto ran = check_grids(
+        layer_norm_tactics(),
+        graph(std::string(" input %x: float32[9, 70]\n const %s: float32[70] = random 3\n %y: float32[9, 70]") +
+              " quantized uint8 scale [0.0625] zero [128] = LayerNorm \"n\" (%x, %s) " + op +
+              " epilogue {Clip[-8,7.9375](0) RoundTo[0.0625](1)}"));
+    EXPECT_GE(count_with(ran, "-> uint8"), 1);
+  }
 }
 
 TEST(BytesOfGrids, JoinsOfTwoGridsDoNotMoveBytes) {

@@ -131,6 +131,9 @@ std::vector<Tactic> list_layer_norm(const LayerQuery& query, const Machine& mach
   for (const DType type : layer_types(query))
     if (query.graph.value(query.layer().inputs[0]).dtype == DType::Float32 && type != DType::Float32)
       types.push_back({DType::Float32, type});
+  // Rows that a product reads as bytes.
+  if (byte_grid(query.graph.value(query.layer().outputs[0]), {DType::UInt8, {}}))
+    types.insert(types.begin(), {DType::Float32, DType::UInt8});
   std::vector<Tactic> tactics =
       list_rows(query, machine, "LayerNorm", op->rms ? "rms_norm" : "layer_norm", types);
   for (Tactic& t : tactics)

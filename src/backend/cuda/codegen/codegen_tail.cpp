@@ -233,7 +233,8 @@ Tail::Operand input_operand(const LayerQuery& query, const Tactic& tactic, size_
   // What follows a Cast computes with its result.
   if (const auto* cast = std::get_if<Cast>(&op); cast && input == 0 && !query.layer().epilogue.empty())
     o.computed = cast->to;
-  if (is_plain_quantization(query.layer()) && !is_float(value.dtype)) o.computed = DType::Float32;
+  if (is_plain_quantization(query.layer()) && (!is_float(value.dtype) || is_small_float(value.dtype)))
+    o.computed = DType::Float32;
   if (any_byte_grid(value, o.type)) o.computed = DType::Float32;
   if (o.type.dtype != DType::Undefined) return o;
   o.kind = Tail::Operand::Kind::Literal;

@@ -28,7 +28,10 @@ Tactic make_tactic(const LayerQuery& query, const PointwiseProgram& program, con
     t.inputs[i] = tail_operand_type(value, out.shape, result, number);
     if (has_grid_bytes(query, node.inputs[i]))
       t.inputs[i].dtype = grids == Grids::Bytes ? grid_bytes(query, node.inputs[i]) : number;
-    if (cast && i == 0 && t.inputs[i].dtype != DType::Undefined) t.inputs[i].dtype = value.dtype;
+    // What is converted keeps its type: floats of 8 bits are no numbers with fewer digits.
+    if (i == 0 && (cast || (is_small_float(value.dtype) && is_plain_quantization(node))) &&
+        t.inputs[i].dtype != DType::Undefined)
+      t.inputs[i].dtype = value.dtype;
     // Parameters of a BatchNorm are vectors of channels, in whatever type they have.
     if (std::holds_alternative<BatchNorm>(node.op) && i > 0 && i < 5) t.inputs[i] = {value.dtype, kLinear};
     types.push_back(t.inputs[i].dtype == DType::Undefined ? value.dtype : t.inputs[i].dtype);

@@ -60,6 +60,11 @@ TEST(CudaPointwise, Quantization) {
             {.op = DequantizeLinear{.axis = 1},
              .inputs = {{.dtype = type, .extents = {2, 6, 5, 3}, .low = 0, .high = 120}, scale, zero}});
       }
+  for (const DType type : {DType::Float8E4M3FN, DType::Float8E5M2})
+    for (const bool constant : {false, true})
+      cases.push_back({.op = DequantizeLinear{.axis = 1},
+                       .inputs = {{.dtype = type, .extents = {2, 6, 5}, .low = -2, .high = 2},
+                                  {.extents = {6}, .constant = constant, .low = 0.01, .high = 0.5}}});
   cases.push_back({.op = QuantizeLinear{.to = DType::UInt8},
                    .inputs = {{.extents = {4, 9}, .low = -60, .high = 60}, {.extents = {1}, .low = 0.1}}});
   EXPECT_GE(check_generated(pointwise_family(), cases), static_cast<int>(cases.size()));
