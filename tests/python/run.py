@@ -29,7 +29,7 @@ def main():
         # Outside of the tree, so that nothing but what was installed is imported.
         failed = sum(subprocess.run([python, ROOT / "tests/python" / check], cwd=folder).returncode
                      for check in ("check.py", "check_network.py", "check_state.py", "check_memory.py", "check_plugins.py", "check_programs.py", "check_samples.py", "check_serve.py", "tensorrt/check.py",
-                                   "tensorrt/check_layers.py", "tensorrt/check_values.py", "tensorrt/check_runtime.py", "tensorrt/check_plugin_v3.py",
+                                   "tensorrt/check_layers.py", "tensorrt/check_values.py", "tensorrt/check_attention.py", "tensorrt/check_runtime.py", "tensorrt/check_plugin_v3.py",
                                    "tensorrt/check_memory.py"))
         if arguments.all:
             packages, = (ROOT / ".venv/lib").glob("python3*/site-packages")  # onnx

@@ -7,9 +7,10 @@ Engines run on the CPU and addresses are those of host memory: numpy's array.cty
 What cannot be honoured raises NotImplementedError, naming itself. docs/tensorrt.md lists what is the same, what differs and what is
 absent. Engine files are Lathe's own.
 """
-from . import _flow, _layers, _layers_movement
+from . import _flow, _layers, _layers_attention, _layers_movement
 from ._builder import Builder, IBuilderConfig, IOptimizationProfile, IProgressMonitor, ITimingCache, TimingCacheKey, TimingCacheValue
 from ._layers import *  # noqa: F403
+from ._layers_attention import *  # noqa: F403
 from ._layers_movement import *  # noqa: F403
 from ._flow import IIfConditional, ILoop
 from ._interfaces import IDebugListener, IOutputAllocator, IProfiler, IStreamReader, IStreamReaderV2, IStreamWriter, Profiler

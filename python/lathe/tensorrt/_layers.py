@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The layers of INetworkDefinition: one class each, with TensorRT's attributes and what they become, and the add_ call. Those that
-move data or select from it are in _layers_movement."""
+move data or select from it are in _layers_movement, those of transformers in _layers_attention."""
 import lathe
 from lathe import Activation, AutoPadding, Elementwise, Pooling, Reduction, Unary
 
@@ -255,48 +255,6 @@ class IEinsumLayer(_Layer):
 
     def _emit(self, nb, inputs):
         return nb.einsum(self.equation.replace(" ", ""), inputs, name=self.name)
-
-
-@adds("add_attention")
-class IAttention(_Layer):
-    TYPE, FIELDS = _L.ATTENTION_OUTPUT, dict(decomposable=False, mask=None, causal=False, norm_op=t.AttentionNormalizationOp.SOFTMAX)
-    _takes, _tensors = ("query", "key", "value", "norm_op", "causal"), 3
-
-    def __setattr__(self, name, value):
-        super().__setattr__(name, value)
-        if name == "mask":
-            self.set_input(3, value)
-
-    def _emit(self, nb, inputs):
-        if self.norm_op != t.AttentionNormalizationOp.SOFTMAX:
-            raise NotSupported("AttentionNormalizationOp.NONE")
-        if self.causal not in (False, True, t.CausalMaskKind.NONE, t.CausalMaskKind.UPPER_LEFT):
-            raise NotSupported(str(self.causal))
-        mask = inputs[3] if len(inputs) > 3 else None
-        return nb.attention(*inputs[:3], mask=mask, causal=bool(self.causal), scale=1.0, name=self.name)
-
-
-adds("add_attention_v2")(type("IAttention", (IAttention,), {}))
-
-
-@adds("add_rotary_embedding")
-class IRotaryEmbeddingLayer(_Layer):
-    TYPE, FIELDS = _L.ROTARY_EMBEDDING, dict(interleaved=False, rotary_embedding_dim=0)
-    _takes, _tensors = ("input", "cos_cache", "sin_cache", "interleaved", "rotary_embedding_dim"), 3
-
-    def _emit(self, nb, inputs):
-        positions = inputs[3] if len(inputs) > 3 else None
-        return nb.rotary_embedding(*inputs[:3], position_ids=positions, interleaved=self.interleaved,
-                                   rotary_dim=self.rotary_embedding_dim, name=self.name)
-
-
-@adds("add_kv_cache_update")
-class IKVCacheUpdateLayer(_Layer):
-    TYPE, FIELDS = _L.KVCACHE_UPDATE, dict(cache_mode=t.KVCacheMode.LINEAR)
-    _takes, _tensors = ("cache", "update", "write_indices", "cache_mode"), 3
-
-    def _emit(self, nb, inputs):
-        return nb.kv_cache_update(inputs[0], inputs[1], nb.cast(inputs[2], "int64"), name=self.name)
 
 
 # --- reductions and normalization

@@ -236,17 +236,6 @@ class Values(Case):
                     return network.add_identity(layer.get_output(1))
                 self.check(2, make, boxes, scores)
 
-    def test_causal_kinds(self):
-        q = RNG.standard_normal((1, 1, 4, 8)).astype(np.float32)
-        for causal in (trt.CausalMaskKind.NONE, trt.CausalMaskKind.UPPER_LEFT):
-            scores = q @ q.swapaxes(-1, -2)
-            if causal == trt.CausalMaskKind.UPPER_LEFT:
-                scores = np.where(np.tril(np.ones((4, 4), bool)), scores, -np.inf)
-            powers = np.exp(scores - scores.max(-1, keepdims=True))
-            with self.subTest(causal.name):
-                self.check(powers / powers.sum(-1, keepdims=True) @ q,
-                           lambda network, t: network.add_attention_v2(t, t, t, trt.AttentionNormalizationOp.SOFTMAX, causal), q)
-
     def test_loop_outputs_and_trip_limits(self):
         def make(network, t):
             loop = network.add_loop()
