@@ -25,7 +25,8 @@ bool is_rounding(const Node& node) {
 }
 
 bool takes_rounding(const Node& node) {
-  if (!std::holds_alternative<LayerNorm>(node.op) && !std::holds_alternative<Attention>(node.op)) return false;
+  if (!std::holds_alternative<LayerNorm>(node.op) && !std::holds_alternative<Attention>(node.op))
+    return false;
   return node.epilogue.empty() && std::all_of(node.outputs.begin() + 1, node.outputs.end(),
                                               [](ValueId output) { return output == kNoValue; });
 }

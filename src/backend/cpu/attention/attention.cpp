@@ -461,8 +461,7 @@ class AttentionKernel final : public LayerKernel {
     if (products == Products::Tiles) p->amx = amx_;
     p->dots = products != Products::Floats;
     p->plain_epilogue = epilogue_.empty();
-    p->few = products == Products::Floats && p->type == DType::Float32 &&
-             p->sharing * p->queries <= kFewRows;
+    p->few = products == Products::Floats && p->type == DType::Float32 && p->sharing * p->queries <= kFewRows;
     p->threads = context.threads;
     p->epilogue = epilogue_.prepare(context);
     return p;
@@ -484,8 +483,9 @@ std::vector<Tactic> list_attention(const LayerQuery& query, const Machine& machi
   std::vector<Tactic> tactics;
   const auto add = [&](DType type, Products products, DType result) {
     const TensorType linear{type, kLinear};
-    Tactic t = with_variant(typed_tactic(query, kAttentionRunner, "flash_attention", linear, {result, kLinear}),
-                            name_of(products, machine), params_of(products));
+    Tactic t =
+        with_variant(typed_tactic(query, kAttentionRunner, "flash_attention", linear, {result, kLinear}),
+                     name_of(products, machine), params_of(products));
     t.inputs[1] = t.inputs[2] = linear;
     if (!is_vector_float(type))
       t.support = Support::no("no vector kernel for " + std::string(dtype_name(type)));

@@ -125,8 +125,9 @@ TEST(AttentionTactics, ResultsAsBytes) {
     const std::string q = std::string("float32[1, 2, ") + queries + ", 24]";
     const auto ran = check_grids(
         attention_tactics(),
-        "graph \"g\" {\n input %q: " + q + "\n input %k: float32[1, 2, 50, 24]\n input %v: float32[1, 2, 50, " +
-            "24]\n %y: " + q + " quantized uint8 scale [0.015625] zero [128] = Attention \"a\" (%q, %k, %v) " +
+        "graph \"g\" {\n input %q: " + q +
+            "\n input %k: float32[1, 2, 50, 24]\n input %v: float32[1, 2, 50, " + "24]\n %y: " + q +
+            " quantized uint8 scale [0.015625] zero [128] = Attention \"a\" (%q, %k, %v) " +
             "{scale=0.25} epilogue {Clip[-2,1.984375](0) RoundTo[0.015625](1)}\n output %y\n}\n");
     EXPECT_GE(count_with(ran, "-> uint8"), 1) << queries;
   }

@@ -65,9 +65,10 @@ TEST(BytesOfGrids, RowsAreNormedIntoBytes) {
   for (const char* const op : {"{axis=1}", "{axis=1, rms=true}"}) {
     const auto ran = check_grids(
         layer_norm_tactics(),
-        graph(std::string(" input %x: float32[9, 70]\n const %s: float32[70] = random 3\n %y: float32[9, 70]") +
-              " quantized uint8 scale [0.0625] zero [128] = LayerNorm \"n\" (%x, %s) " + op +
-              " epilogue {Clip[-8,7.9375](0) RoundTo[0.0625](1)}"));
+        graph(
+            std::string(" input %x: float32[9, 70]\n const %s: float32[70] = random 3\n %y: float32[9, 70]") +
+            " quantized uint8 scale [0.0625] zero [128] = LayerNorm \"n\" (%x, %s) " + op +
+            " epilogue {Clip[-8,7.9375](0) RoundTo[0.0625](1)}"));
     EXPECT_GE(count_with(ran, "-> uint8"), 1);
   }
 }

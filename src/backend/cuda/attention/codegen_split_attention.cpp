@@ -168,7 +168,6 @@ class SplitWriter {
     const DType type = tactic_.inputs[0].dtype;
     KernelBuilder b = start_kernel(query_, tactic_, "attention_split", type);
     b.hardware(early_loads());
-    b.hardware("DEV u32 byte_permute(u32 a, u32 b, u32 selector) { return __byte_perm(a, b, selector); }\n");
     b.waits_itself();
     if (variant_.cluster) b.hardware(hopper_primitives());
     b.global(constants());

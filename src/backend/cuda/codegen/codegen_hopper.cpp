@@ -126,6 +126,7 @@ void add_hopper_stages(KernelBuilder& b, const HopperTile& tile, const HopperSta
                {"STAGES", s.stages},
                {"BARRIERS", s.barriers_at},
                {"KSTEP", s.step},
+               {"KEPT", s.kept_at},
                {"V", s.width}});
   b.global(std::string("typedef ") + (s.type == DType::UInt8 ? "int" : "float") +
            " Sum;\n#define MULTIPLY multiply_tile_" + multiplied_name(s.type));

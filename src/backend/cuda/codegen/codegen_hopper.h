@@ -61,6 +61,7 @@ struct HopperStages {
   int more_barriers = 0;  // besides those of the stages
   int step = 64;          // elements of K in a stage
   int width = 1;          // results that are stored at once
+  int kept_at = 0;        // where B is kept; 0: it comes with the stages
 };
 // Writes the constants that stages.cuh wants and its text, and sets shared memory and residency: blocks wait
 // for the previous kernel themselves. `results`: also what becomes of sums.

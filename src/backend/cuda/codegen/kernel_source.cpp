@@ -146,10 +146,13 @@ std::string KernelBuilder::stored_type(const std::string& operand, DType dtype) 
 
 void KernelBuilder::set_input_grid(size_t i, const ByteGrid& grid) {
   const std::string name = "in" + std::to_string(i), type = grids_[name] = "quantum_" + name;
-  const std::string number =
-      grid.has_floats() ? "from_e4m3(x.bits)" : "from_byte(x.bits, " + float_literal(grid.zero) + ")";
-  global("struct " + type + " { unsigned char bits; };\nDEV float widen(" + type + " x) { return " + number +
-         " * " + float_literal(grid.scale) + "; }");
+  const std::string zero = ", " + float_literal(grid.zero) + ")",
+                    scaled = " * " + float_literal(grid.scale) + "; }";
+  global("struct " + type + " { unsigned char bits; };\nDEV float widen(" + type + " x) { return " +
+         (grid.has_floats() ? "from_e4m3(x.bits)" : "from_byte(x.bits" + zero) + scaled);
+  global("template <> struct OfWords<" + type +
+         "> {\nstatic constexpr bool kThere = true;\nDEV static float number(u32 w, int i) { return " +
+         (grid.has_floats() ? "e4m3_of_word(w, i)" : "byte_of_word(w, i" + zero) + scaled + "\n};");
 }
 
 void KernelBuilder::set_output_grid(size_t i, const ByteGrid& grid) {

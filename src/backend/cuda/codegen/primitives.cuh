@@ -44,6 +44,8 @@ DEV u32 e4m3x2_to_f16x2(u16 x) {
   asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(d) : "h"(x));
   return d;
 }
+// Four of the eight bytes of a and b, as the digits of the selector say.
+DEV u32 byte_permute(u32 a, u32 b, u32 selector) { return __byte_perm(a, b, selector); }
 DEV float power_of_two(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

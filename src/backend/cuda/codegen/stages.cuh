@@ -10,18 +10,23 @@
 //   STAGES                how many
 //   BARRIERS              bytes from the first stage to the barriers
 //   KSTEP                 elements of K in a stage
+//   KEPT                  0, or where blocks that stay keep the rows of B of all steps, which they read once:
+//                         bytes from the first stage on
 //   V                     results that are stored at once
 //   Sum                   type of a sum
 //   MULTIPLY(sums, a, b)  64 rows of A times BN rows of B
 
 //# kStages
-constexpr int ROWS = 64 * GROUPS, CONSUMERS = 128 * GROUPS, STAGE = (ROWS + BN) * 128;
+constexpr int ROWS = 64 * GROUPS, CONSUMERS = 128 * GROUPS;
+constexpr int A_BYTES = ROWS * 128, B_BYTES = BN * 128, STAGE = A_BYTES + (KEPT ? 0 : B_BYTES);
 
 struct Stages {
   char* base;
   u64 *full, *empty;  // barriers of each stage: its bytes are there; all warps are done with them
   DEV char* a(int stage) const { return base + stage * STAGE; }
-  DEV char* b(int stage) const { return base + stage * STAGE + ROWS * 128; }
+  DEV char* b(int stage, int step) const {
+    return KEPT ? base + KEPT + step * B_BYTES : base + stage * STAGE + A_BYTES;
+  }
   DEV static int before(int stage) { return stage == 0 ? STAGES - 1 : stage - 1; }
 };
 // A stage and the parity of its phase. Who fills stages begins with parity 1: they are empty.
@@ -65,7 +70,7 @@ template <class CopyA, class CopyB>
 DEV int bring_first(const Stages& stages, Turn& turn, int steps, CopyA copy_a, CopyB copy_b) {
   const int count = steps < STAGES ? steps : STAGES;
   for (int i = 0; i < count; ++i) {
-    barrier_expect(stages.full + i, STAGE);
+    barrier_expect(stages.full + i, A_BYTES + B_BYTES);
     copy_b(i, i);
   }
   wait_for_previous_kernel();
@@ -74,14 +79,15 @@ DEV int bring_first(const Stages& stages, Turn& turn, int steps, CopyA copy_a, C
   turn = count < STAGES ? Turn{count, 1} : Turn{0, 0};
   return count;
 }
-// Starts the copies of the steps from `first` on, each when its stage is empty.
+// Starts the copies of the steps from `first` on, each when its stage is empty. `with_b`: those of B, too.
 template <class CopyA, class CopyB>
-DEV void bring(const Stages& stages, Turn& turn, int first, int steps, CopyA copy_a, CopyB copy_b) {
+DEV void bring(const Stages& stages, Turn& turn, int first, int steps, bool with_b, CopyA copy_a,
+               CopyB copy_b) {
   for (int i = first; i < steps; ++i, turn.advance()) {
     barrier_wait(stages.empty + turn.stage, turn.parity);
-    barrier_expect(stages.full + turn.stage, STAGE);
+    barrier_expect(stages.full + turn.stage, with_b ? A_BYTES + B_BYTES : A_BYTES);
     copy_a(i, turn.stage);
-    copy_b(i, turn.stage);
+    if (with_b) copy_b(i, turn.stage);
   }
 }
 
@@ -106,7 +112,7 @@ DEV void multiply_stages(const Stages& stages, Turn& turn, int steps, Sum (&sum)
   const int group = threadIdx.x / 128, lane = threadIdx.x % 32;
   for (int i = 0; i < steps; ++i) {
     barrier_wait(stages.full + turn.stage, turn.parity);
-    const u64 a = tile_operand(stages.a(turn.stage) + group * 8192), b = tile_operand(stages.b(turn.stage));
+    const u64 a = tile_operand(stages.a(turn.stage) + group * 8192), b = tile_operand(stages.b(turn.stage, i));
     multiply_begin();
 #pragma unroll
     for (int k = 0; k < 4; ++k) MULTIPLY(sum, a + 2 * k, b + 2 * k);
@@ -235,7 +241,7 @@ DEV void compute_tile(const Stages& stages, int steps, CopyA copy_a, CopyB copy_
     if (threadIdx.x % 32 != 0) return;
     Turn turn;
     const int brought = bring_first(stages, turn, steps, copy_a, copy_b);
-    bring(stages, turn, brought, steps, copy_a, copy_b);
+    bring(stages, turn, brought, steps, true, copy_a, copy_b);
     return;
   }
   wait_for_previous_kernel();

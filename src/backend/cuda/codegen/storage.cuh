@@ -61,6 +61,11 @@ template <> struct Narrow<boolean> {
   template <class C> DEV static boolean from(C x) { return boolean{(unsigned char)(x != 0)}; }
 };
 
+// Bytes of grids, which are taken out of words: number(w, i) is what byte i stands for.
+template <class T> struct OfWords {
+  static constexpr bool kThere = false;
+};
+
 // N words of 4 bytes in accesses of up to 16 bytes; the address is a multiple of the access.
 template <int N> DEV void load_words(const void* p, u32 (&w)[N]) {
   if constexpr (N % 4 == 0) {
@@ -108,15 +113,23 @@ template <int N> DEV void store_words(void* p, const u32 (&w)[N]) {
     for (int i = 0; i < N; ++i) ((u32*)p)[i] = w[i];
   }
 }
+template <class T, int N, class C, int V> DEV void words_to_numbers(const u32 (&w)[N], C (&x)[V]) {
+  if constexpr (OfWords<T>::kThere) {
+#pragma unroll
+    for (int i = 0; i < V; ++i) x[i] = (C)OfWords<T>::number(w[i / 4], i % 4);
+  } else {
+    T t[V];
+    memcpy(t, w, sizeof(t));
+#pragma unroll
+    for (int i = 0; i < V; ++i) x[i] = (C)widen(t[i]);
+  }
+}
 // V consecutive elements, as wide as their size allows; addresses are multiples of that.
 template <class T, class C, int V> DEV void load(const T* p, C (&x)[V]) {
   if constexpr (sizeof(T) * V % 4 == 0) {
     u32 w[sizeof(T) * V / 4];
     load_words(p, w);
-    T t[V];
-    memcpy(t, w, sizeof(t));
-#pragma unroll
-    for (int i = 0; i < V; ++i) x[i] = (C)widen(t[i]);
+    words_to_numbers<T>(w, x);
   } else {
 #pragma unroll
     for (int i = 0; i < V; ++i) x[i] = (C)widen(p[i]);
@@ -149,10 +162,12 @@ template <class T, int V> DEV void store_raw(T* p, const Raw<T, V>& x) {
   }
 }
 template <class T, class C, int V> DEV void widen_raw(const Raw<T, V>& x, C (&to)[V]) {
-  T t[V];
-  memcpy(t, Raw<T, V>::kWords ? (const void*)x.w : (const void*)x.t, sizeof(t));
+  if constexpr (Raw<T, V>::kWords) {
+    words_to_numbers<T>(x.w, to);
+  } else {
 #pragma unroll
-  for (int i = 0; i < V; ++i) to[i] = (C)widen(t[i]);
+    for (int i = 0; i < V; ++i) to[i] = (C)widen(x.t[i]);
+  }
 }
 template <class T, class C, int V> DEV void store(T* p, const C (&x)[V]) {
   if constexpr (sizeof(T) * V % 4 == 0) {
@@ -175,10 +190,17 @@ DEV unsigned char low_byte(float x) { return (unsigned char)__float_as_uint(x); 
 DEV float from_byte(unsigned char x, float zero) {
   return __uint_as_float(0x4b000000u | x) - (8388608.f + zero);
 }
+DEV float byte_of_word(u32 w, int i, float zero) {
+  return __uint_as_float(byte_permute(w, 0x4b000000u, 0x7540u + i)) - (8388608.f + zero);
+}
 
 // Bytes of grids of E4M3.
 DEV unsigned char to_e4m3(float x) { return (unsigned char)f32_to_e4m3x2(x, 0.f); }
 DEV float from_e4m3(unsigned char x) { return f16_to_f32((u16)e4m3x2_to_f16x2(x)); }
+DEV float e4m3_of_word(u32 w, int i) {
+  const u32 two = e4m3x2_to_f16x2((u16)(w >> 16 * (i / 2)));
+  return f16_to_f32((u16)(two >> 16 * (i % 2)));
+}
 // V of them; two are converted at once.
 template <int V> DEV void store_e4m3(unsigned char* p, const float (&x)[V]) {
   if constexpr (V % 4 == 0) {

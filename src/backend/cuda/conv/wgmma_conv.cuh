@@ -26,7 +26,7 @@ DEV void conv_block(const TensorMap* pixels, const TensorMap* weights, const Win
                  tap % KERNEL_W * DILATION_W, tap / KERNEL_W * DILATION_H, stages.full + s);
   };
   const auto copy_weights = [&](int i, int s) {
-    copy_box(stages.b(s), weights, (first + i) * KSTEP, (int)column0, stages.full + s);
+    copy_box(stages.b(s, i), weights, (first + i) * KSTEP, (int)column0, stages.full + s);
   };
   const auto start = [&](Sum(&sum)[BN / 2]) { start_sums(sum, column0); };
   compute_tile(stages, steps, copy_pixels, copy_weights, start, results);

@@ -5,6 +5,7 @@
 // results to warps of their own.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +23,8 @@ struct WgmmaVariant {
   bool relay = false;    // blocks that stay (codegen_relay.cpp),
   bool stays = false;    // blocks that stay and finish their own tiles (codegen_stay.cpp),
   int blocks = 1;        // and how many of either
+  int kept = 0;          // steps of K, all, whose part of B blocks that stay keep; 0: it comes with each tile
+  int result_size = 4;   // bytes of a result, at most; of the layer, no part of the tactic
   bool cluster = false;  // the parts of K are blocks of a cluster, which adds them up in shared memory
 
   static WgmmaVariant of(const TacticParams& params);
@@ -32,9 +35,14 @@ struct WgmmaVariant {
   // Of a row of 16-bit results in shared memory, in elements: rows begin in different banks.
   int result_pitch() const { return tile.bn + 8; }
   int result_bytes() const {
-    return relay ? tile.rows() * result_pitch() * 2 : stays ? tile.rows() * (tile.bn * 4 + 16) : 0;
+    return relay ? tile.rows() * result_pitch() * 2 : stays ? tile.rows() * (tile.bn * result_size + 16) : 0;
   }
-  int stages(const DeviceProperties& gpu) const { return tile.stages(gpu, result_bytes()); }
+  int kept_bytes() const { return kept * tile.bn * 128; }
+  int stage_bytes() const { return kept > 0 ? tile.rows() * 128 : tile.stage_bytes(); }
+  int stages(const DeviceProperties& gpu) const {
+    const int64_t bytes = tile.bytes_of_stages(gpu, result_bytes() + kept_bytes());
+    return static_cast<int>(std::min<int64_t>(8, bytes / stage_bytes()));
+  }
   bool fits(const DeviceProperties& gpu) const {
     return stages(gpu) >= (stays ? 2 : 3) &&
            tile.registers_fit(gpu, stays ? tile.bn / 4 + 56 : 32, relay ? 4 : 1);
@@ -51,6 +59,8 @@ WgmmaMaps wgmma_maps(KernelBuilder& b, const LayerQuery& query, const ImplicitGe
 // batch.
 void define_tile_at(KernelBuilder& b, const ImplicitGemm& p, const WgmmaVariant& variant);
 Dim wgmma_tiles(const ImplicitGemm& p, const WgmmaVariant& variant);
+// Columns of tiles, where n is a constant.
+int64_t wgmma_columns(const ImplicitGemm& p, const WgmmaVariant& variant);
 
 KernelSource stay_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,
                          const WgmmaVariant& variant, const DeviceProperties& gpu);

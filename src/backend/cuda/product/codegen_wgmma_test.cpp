@@ -58,6 +58,8 @@ constexpr WgmmaVariant kRelays[] = {{.tile = {2, 128}, .relay = true, .blocks = 
 constexpr WgmmaVariant kStays[] = {{.tile = {2, 64, 2}, .stays = true, .blocks = 2},
                                    {.tile = {1, 128, 1}, .stays = true, .blocks = 3},
                                    {.tile = {1, 256, 1}, .stays = true, .blocks = 1}};
+constexpr WgmmaVariant kKeeps[] = {{.tile = {1, 64, 1}, .stays = true, .blocks = 9, .kept = 1},
+                                   {.tile = {2, 128, 1}, .stays = true, .blocks = 3, .kept = 1}};
 constexpr WgmmaVariant kClusters[] = {{.tile = {1, 32}, .splits = 4, .cluster = true},
                                       {.tile = {2, 64}, .splits = 3, .cluster = true}};
 
@@ -89,6 +91,10 @@ TEST(CudaWgmma, BlocksThatStayAndClusters) {
   EXPECT_EQ(check_generated(only<kClusters, 2>(), cases), 5 * 2);
   for (LayerCase& layer : cases) layer.rounding = 1.1;
   EXPECT_EQ(check_generated(only<kStays, 3>(), cases), 5 * 3);
+  std::erase_if(cases, [](const LayerCase& layer) {
+    return layer.inputs[1].extents.size() == 4 && layer.inputs[1].extents[1] == 1;
+  });
+  EXPECT_EQ(check_generated(only<kKeeps, 2>(), cases), 4 * 2);
 }
 
 TEST(CudaWgmma, Convolutions) {

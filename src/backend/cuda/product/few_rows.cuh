@@ -32,7 +32,6 @@ DEV u32 subtract_bf16x2(u32 a, u32 b) {
   asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(b), "r"(0xbf80bf80u), "r"(a));
   return d;
 }
-DEV u32 byte_permute(u32 a, u32 b, u32 selector) { return __byte_perm(a, b, selector); }
 
 //# kMultiply
 // The loop over a warp's steps: loads of AHEAD steps are under way.

@@ -13,7 +13,7 @@ DEV void product_block(const TensorMap* a_map, const TensorMap* b_map, const Pro
     copy_box(stages.a(s), a_map, (first + i) * KSTEP, tile.a_row, stages.full + s);
   };
   const auto copy_b = [&](int i, int s) {
-    copy_box(stages.b(s), b_map, (first + i) * KSTEP, tile.b_row, stages.full + s);
+    copy_box(stages.b(s, i), b_map, (first + i) * KSTEP, tile.b_row, stages.full + s);
   };
   const auto start = [&](Sum(&sum)[BN / 2]) { start_sums(sum, tile.b_row); };
   compute_tile(stages, steps, copy_a, copy_b, start, results);

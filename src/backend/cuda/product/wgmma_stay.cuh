@@ -6,6 +6,7 @@
 // Besides what those want the generator writes in front:
 //   STRIPS  bytes from the first stage to the results of the warps
 //   PITCH   elements from row to row of those
+//   WHOLE_COLUMNS  every tile has BN columns
 
 //# kStay
 template <class TileAt, class StartSums, class Place, class Tail, class Stored>
@@ -27,12 +28,14 @@ DEV void product_stays(const TensorMap* a_map, const TensorMap* b_map, int tiles
     // their places is on its way while they are multiplied.
     typename Tail::Places places[BN / 8][2];
 #pragma unroll
-    for (int j = 0; j < BN / 8; ++j)
+    for (int h = 0; h < 2; ++h) {
+      const idx row = row0 + g + 8 * h, first = place(row, tile.column0 + t * 2);
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const idx at = place(row0 + g + 8 * h, tile.column0 + 8 * j + t * 2);
-        tail.fetch_place(at < 0 ? 0 : at, places[j][h]);
+      for (int j = 0; j < BN / 8; ++j) {
+        const idx at = WHOLE_COLUMNS || j == 0 ? first : place(row, tile.column0 + 8 * j + t * 2);
+        tail.fetch_place((at < 0 ? 0 : at) + (WHOLE_COLUMNS ? 8 * j : 0), places[j][h]);
       }
+    }
     Sum sum[BN / 2];
     start_sums(sum, tile.b_row);
     multiply_stages<true>(stages, turn, steps, sum);
@@ -40,7 +43,7 @@ DEV void product_stays(const TensorMap* a_map, const TensorMap* b_map, int tiles
     for (int j = 0; j < BN / 8; ++j) {
       const idx column = tile.column0 + 8 * j + t * 2;
       typename Tail::Columns of_columns;
-      tail.fetch_columns(column < columns ? column : 0, of_columns);
+      tail.fetch_columns(WHOLE_COLUMNS || column < columns ? column : 0, of_columns);
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         float v[2] = {(float)sum[4 * j + 2 * h], (float)sum[4 * j + 2 * h + 1]};

@@ -22,10 +22,10 @@ DEV void bring_tiles(const Stages& stages, const TensorMap* a_map, const TensorM
       copy_box(stages.a(s), a_map, i * KSTEP, tile.a_row, stages.full + s);
     };
     const auto copy_b = [&](int i, int s) {
-      copy_box(stages.b(s), b_map, i * KSTEP, tile.b_row, stages.full + s);
+      copy_box(stages.b(s, i), b_map, i * KSTEP, tile.b_row, stages.full + s);
     };
     const bool first = number == (int)blockIdx.x;
     const int brought = first ? bring_first(stages, turn, steps, copy_a, copy_b) : 0;
-    bring(stages, turn, brought, steps, copy_a, copy_b);
+    bring(stages, turn, brought, steps, first || !KEPT, copy_a, copy_b);
   }
 }
