@@ -46,7 +46,7 @@ std::vector<std::string> split(const std::string& line) {
     const rlimit limit{bytes, bytes};
     setrlimit(RLIMIT_AS, &limit);
   }
-  const rlimit computing{seconds, seconds + 1};
+  const rlimit computing{seconds, seconds + 60};  // gigabytes are not given back within a second
   setrlimit(RLIMIT_CPU, &computing);
   alarm(std::max(300u, static_cast<unsigned>(5 * seconds)));  // others may want the processor, too
   std::vector<char*> arguments;
