@@ -112,7 +112,8 @@ DEV void multiply_stages(const Stages& stages, Turn& turn, int steps, Sum (&sum)
   const int group = threadIdx.x / 128, lane = threadIdx.x % 32;
   for (int i = 0; i < steps; ++i) {
     barrier_wait(stages.full + turn.stage, turn.parity);
-    const u64 a = tile_operand(stages.a(turn.stage) + group * 8192), b = tile_operand(stages.b(turn.stage, i));
+    const u64 a = tile_operand(stages.a(turn.stage) + group * 8192),
+              b = tile_operand(stages.b(turn.stage, i));
     multiply_begin();
 #pragma unroll
     for (int k = 0; k < 4; ++k) MULTIPLY(sum, a + 2 * k, b + 2 * k);

@@ -6,9 +6,9 @@
 // the products themselves are done together. What the epilogue reads is on its way while they are multiplied.
 //
 // Why: with K = 64 a tile of 128 x 64 results is multiplied in a tenth of a microsecond, while a block for
-// each tile takes four: to start, to get its first operands, to get those of the epilogue, and to store. Where
-// a column of B fits into shared memory beside that, a block keeps it: with K = 64 it is two thirds of what the
-// tile reads.
+// each tile takes four: to start, to get its first operands, to get those of the epilogue, and to store.
+// Where a column of B fits into shared memory beside that, a block may keep it: with K = 64 that is two
+// thirds of what a tile reads.
 #include "backend/cuda/product/codegen_wgmma.h"
 #include "lathe_device_text/wgmma_stay.h"
 #include "lathe_device_text/wgmma_tiles.h"
