@@ -17,13 +17,6 @@
 namespace lathe {
 namespace {
 
-bool is_rounding(const Node& node) {
-  const PointwiseProgram program = program_of(node);
-  if (program.empty() || program.input_count != 1) return false;
-  const PointwiseCode last = program.steps.back().code;
-  return last == PointwiseCode::RoundTo || last == PointwiseCode::RoundToE4M3;
-}
-
 bool takes_rounding(const Node& node) {
   if (!std::holds_alternative<LayerNorm>(node.op) && !std::holds_alternative<Attention>(node.op))
     return false;
@@ -38,7 +31,8 @@ bool fuse_rounding(Graph& graph, PassContext& context) {
   for (const NodeId id : std::vector<NodeId>(graph.order())) {
     if (graph.node(id).removed || !takes_rounding(graph.node(id))) continue;
     const auto user = sole_user(graph, graph.node(id).outputs[0]);
-    if (user && is_rounding(graph.node(*user))) changed |= append_to_epilogue(graph, context, id, *user);
+    if (user && only_rounds(program_of(graph.node(*user))))
+      changed |= append_to_epilogue(graph, context, id, *user);
   }
   return changed;
 }

@@ -60,4 +60,10 @@ ValueId result_of(const Graph& graph, NodeId node) {
   return graph.node(node).outputs[0];
 }
 
+bool only_rounds(const PointwiseProgram& program) {
+  if (program.input_count != 1 || program.steps.empty() || program.steps.size() > 2) return false;
+  if (program.steps.size() == 1) return program.steps[0].code == PointwiseCode::RoundToE4M3;
+  return program.steps[0].code == PointwiseCode::Clip && program.steps[1].code == PointwiseCode::RoundTo;
+}
+
 }  // namespace lathe

@@ -57,4 +57,8 @@ bool same_float_type(const Graph& graph, std::initializer_list<ValueId> values);
 // A node with one output: that output.
 ValueId result_of(const Graph& graph, NodeId node);
 
+// Clip, RoundTo or RoundToE4M3 of the one operand, and nothing else: what QuantizeLinear and
+// DequantizeLinear with one scale become.
+bool only_rounds(const PointwiseProgram& program);
+
 }  // namespace lathe

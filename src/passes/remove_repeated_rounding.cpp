@@ -20,12 +20,6 @@ namespace {
 
 constexpr int kDeepest = 8;  // a Concat of Concats could be walked many times
 
-bool rounds(const PointwiseProgram& program) {
-  if (program.input_count != 1 || program.steps.empty() || program.steps.size() > 2) return false;
-  if (program.steps.size() == 1) return program.steps[0].code == PointwiseCode::RoundToE4M3;
-  return program.steps[0].code == PointwiseCode::Clip && program.steps[1].code == PointwiseCode::RoundTo;
-}
-
 bool has_zero(const PointwiseProgram& program) {
   return program.steps.size() == 1 || (program.steps[0].alpha <= 0 && program.steps[0].beta >= 0);
 }
@@ -57,7 +51,7 @@ bool remove_repeated_rounding(Graph& graph, PassContext& context) {
   bool changed = false;
   for (NodeId id : std::vector<NodeId>(graph.order())) {
     const auto* chain = graph.node(id).removed ? nullptr : plain_op<PointwiseChain>(graph, id);
-    if (!chain || !rounds(chain->program)) continue;
+    if (!chain || !only_rounds(chain->program)) continue;
     const ValueId x = graph.node(id).inputs[0];
     if (graph.value(x).dtype != graph.value(result_of(graph, id)).dtype) continue;
     if (is_rounded(graph, x, chain->program)) changed |= bypass(graph, context, id, x);

@@ -14,7 +14,8 @@ namespace fuzz {
 struct Limits {
   int64_t first = 0, count = -1;  // cases; -1: until the time is over
   double seconds = 60;            // <= 0: no limit
-  double case_seconds = 100;      // a case that takes longer is a finding; sanitizers take forty times as long
+  // A case that takes longer is a finding; sanitizers take forty times as long.
+  double case_seconds = 100;
 };
 
 struct Tally {

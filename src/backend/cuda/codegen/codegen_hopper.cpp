@@ -106,8 +106,8 @@ int64_t HopperTile::bytes_of_stages(const DeviceProperties& gpu, int kept) const
   return gpu.shared_bytes_each(resident) - 1024 - 256 - kept;
 }
 
-int HopperTile::stages(const DeviceProperties& gpu, int kept) const {
-  return static_cast<int>(std::min<int64_t>(8, bytes_of_stages(gpu, kept) / stage_bytes()));
+int HopperTile::stages(const DeviceProperties& gpu, int kept, int bytes_of_one) const {
+  return static_cast<int>(std::min<int64_t>(8, bytes_of_stages(gpu, kept) / bytes_of_one));
 }
 
 bool HopperTile::registers_fit(const DeviceProperties& gpu, int others, int more_warps) const {

@@ -48,7 +48,8 @@ struct HopperTile {
   int sums_bytes() const { return rows() * (bn + 8) * 4; }
   // What a block has for its stages and `kept` bytes besides: 1 KiB goes for alignment, and the barriers.
   int64_t bytes_of_stages(const DeviceProperties& gpu, int kept = 0) const;
-  int stages(const DeviceProperties& gpu, int kept = 0) const;
+  int stages(const DeviceProperties& gpu, int kept = 0) const { return stages(gpu, kept, stage_bytes()); }
+  int stages(const DeviceProperties& gpu, int kept, int bytes_of_one) const;
   // Threads need `others` registers besides those of their sums, and `more_warps` do not multiply.
   bool registers_fit(const DeviceProperties& gpu, int others, int more_warps) const;
 };

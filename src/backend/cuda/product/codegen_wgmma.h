@@ -5,7 +5,6 @@
 // results to warps of their own.
 #pragma once
 
-#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,8 +39,7 @@ struct WgmmaVariant {
   int kept_bytes() const { return kept * tile.bn * 128; }
   int stage_bytes() const { return kept > 0 ? tile.rows() * 128 : tile.stage_bytes(); }
   int stages(const DeviceProperties& gpu) const {
-    const int64_t bytes = tile.bytes_of_stages(gpu, result_bytes() + kept_bytes());
-    return static_cast<int>(std::min<int64_t>(8, bytes / stage_bytes()));
+    return tile.stages(gpu, result_bytes() + kept_bytes(), stage_bytes());
   }
   bool fits(const DeviceProperties& gpu) const {
     return stages(gpu) >= (stays ? 2 : 3) &&

@@ -91,9 +91,7 @@ TEST(CudaWgmma, BlocksThatStayAndClusters) {
   EXPECT_EQ(check_generated(only<kClusters, 2>(), cases), 5 * 2);
   for (LayerCase& layer : cases) layer.rounding = 1.1;
   EXPECT_EQ(check_generated(only<kStays, 3>(), cases), 5 * 3);
-  std::erase_if(cases, [](const LayerCase& layer) {
-    return layer.inputs[1].extents.size() == 4 && layer.inputs[1].extents[1] == 1;
-  });
+  cases.erase(cases.begin() + 2);  // of a stack no column is kept
   EXPECT_EQ(check_generated(only<kKeeps, 2>(), cases), 4 * 2);
 }
 

@@ -32,7 +32,7 @@ DEV void product_stays(const TensorMap* a_map, const TensorMap* b_map, int tiles
       const idx row = row0 + g + 8 * h, first = place(row, tile.column0 + t * 2);
 #pragma unroll
       for (int j = 0; j < BN / 8; ++j) {
-        const idx at = WHOLE_COLUMNS || j == 0 ? first : place(row, tile.column0 + 8 * j + t * 2);
+        const idx at = WHOLE_COLUMNS ? first : place(row, tile.column0 + 8 * j + t * 2);
         tail.fetch_place((at < 0 ? 0 : at) + (WHOLE_COLUMNS ? 8 * j : 0), places[j][h]);
       }
     }
