@@ -87,6 +87,9 @@ class Backend {
   // Operators that not every backend has, and this one has fast tactics for, by kName: passes may make them,
   // and keep them whole.
   virtual std::vector<std::string_view> own_operators() const { return {}; }
+  // Whether products of bytes take a stack of matrices, each column of each with a scale of its own: passes
+  // make one product of several then.
+  virtual bool stacks_grids() const { return false; }
   // The same device with one thread, on which layers of a split batch are tuned; null: programs here run
   // whole batches only.
   virtual std::shared_ptr<const Backend> one_thread() const { return nullptr; }

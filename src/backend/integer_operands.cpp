@@ -15,9 +15,10 @@ const Quantization& weight_grid(const LayerQuery& query) {
   return *query.graph.value(query.layer().inputs[1]).quantization;
 }
 
-// The largest magnitude of an integer of the grid less its zero point.
+// The largest magnitude of an integer of the grid less its zero point, which is in the middle where it was
+// left out.
 int64_t largest(const Quantization& grid) {
-  int64_t most = 0;
+  int64_t most = grid.zeros.empty() ? 128 : 0;
   for (const int32_t zero : grid.zeros)
     most = std::max({most, std::abs(int64_t{lowest_quantum(grid.dtype)} - zero),
                      std::abs(int64_t{highest_quantum(grid.dtype)} - zero)});
@@ -39,6 +40,16 @@ std::optional<ByteGrid> any_byte_grid(const Value& value, const TensorType& type
 
 namespace {
 
+// Weights that are a stack of matrices, whose columns have scales: a block of the grid is a column. The
+// numbers may have been left out: they are in the packed weights then.
+Support has_scaled_columns_of_stack(const MatMul& product, const Value& w) {
+  const Quantization& grid = *w.quantization;
+  const size_t depth_axis = product.transpose_b ? 2 : 1;
+  const bool blocks = has_blocks(grid, w.shape) && grid.axis == static_cast<int64_t>(depth_axis);
+  if (blocks && (grid.scales.empty() || w.shape[depth_axis].is_constant(block_of(grid, w.shape)))) return {};
+  return Support::no("the weights have no scale for each column of each matrix");
+}
+
 // What products of bytes of any kind ask of the weights and the bias.
 Support has_scaled_columns(const LayerQuery& query, size_t weight_axis, bool floats) {
   const Node& node = query.layer();
@@ -47,10 +58,15 @@ Support has_scaled_columns(const LayerQuery& query, size_t weight_axis, bool flo
   if (!w.quantization) return Support::no("the weights lie on no grid");
   if (w.quantization->has_floats() != floats)
     return Support::no("the weights lie on a grid of " + std::string(dtype_name(w.quantization->dtype)));
-  if (has_blocks(*w.quantization, w.shape)) return Support::no("the weights have a scale for each block");
-  if (!w.quantization->is_per_tensor() && w.quantization->axis != static_cast<int64_t>(weight_axis))
+  const auto* product = std::get_if<MatMul>(&node.op);
+  if (product && w.shape.size() == 3 && !w.quantization->is_per_tensor()) {
+    if (const Support s = has_scaled_columns_of_stack(*product, w); !s.ok) return s;
+  } else if (has_blocks(*w.quantization, w.shape)) {
+    return Support::no("the weights have a scale for each block");
+  } else if (!w.quantization->is_per_tensor() && w.quantization->axis != static_cast<int64_t>(weight_axis)) {
     return Support::no("the weights have a scale per index of axis " + std::to_string(w.quantization->axis) +
                        ", not per output channel");
+  }
   if (node.op_input_count() > 2 && node.inputs[2] != kNoValue &&
       !query.graph.value(node.inputs[2]).is_constant())
     return Support::no("the bias is not constant");
@@ -82,21 +98,29 @@ bool has_byte_weights(const LayerQuery& query) {
                      [middle = grid.dtype == DType::Int8 ? 0 : 128](int32_t z) { return z == middle; });
 }
 
-size_t weight_axis(const Node& node) {
-  const auto* product = std::get_if<MatMul>(&node.op);
-  return product && !product->transpose_b ? 1 : 0;
+size_t weight_axis(const LayerQuery& query) {
+  const auto* product = std::get_if<MatMul>(&query.layer().op);
+  const size_t rank = query.graph.value(query.layer().inputs[1]).shape.size();
+  return product ? rank - (product->transpose_b ? 2 : 1) : 0;
+}
+
+int64_t weight_channel(const Shape& weights, size_t weight_axis, int64_t element) {
+  int64_t inner = 1;
+  for (size_t d = weight_axis + 1; d < weights.size(); ++d) inner *= weights[d].value();
+  const int64_t channels = weights[weight_axis].value(), channel = element / inner % channels;
+  if (weight_axis == 0 || weights.size() < 3) return channel;
+  const int64_t matrix = weights[weights.size() - 2].value() * weights.back().value();
+  return element / matrix * channels + channel;
 }
 
 std::vector<int16_t> integer_weights(const Value& weights, size_t weight_axis) {
   const Quantization& grid = *weights.quantization;
   const std::vector<int64_t> stored = quantize(weights.constant, grid).to_int64s();
-  int64_t inner = 1;
-  for (size_t d = weight_axis + 1; d < weights.shape.size(); ++d) inner *= weights.shape[d].value();
-  const int64_t channels = weights.shape[weight_axis].value();
   std::vector<int16_t> integers(stored.size());
   for (size_t i = 0; i < stored.size(); ++i) {
-    const int64_t channel = static_cast<int64_t>(i) / inner % channels;
-    integers[i] = static_cast<int16_t>(stored[i] - grid.zero(static_cast<size_t>(channel)));
+    const auto channel =
+        static_cast<size_t>(weight_channel(weights.shape, weight_axis, static_cast<int64_t>(i)));
+    integers[i] = static_cast<int16_t>(stored[i] - grid.zero(channel));
   }
   return integers;
 }

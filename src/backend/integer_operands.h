@@ -27,7 +27,7 @@ std::optional<ByteGrid> byte_grid(const Value& value, const TensorType& type);
 std::optional<ByteGrid> any_byte_grid(const Value& value, const TensorType& type);
 
 // Whether the layer multiplies bytes of a grid by constant weights of a grid, its scales along `weight_axis`
-// at most, with sums of `depth` products that fit 32 bits. No says what is in the way.
+// at most (of a stack of matrices, for each), with sums of `depth` products that fit 32 bits. No says what is in the way.
 Support multiplies_integers(const LayerQuery& query, size_t weight_axis, int64_t depth);
 
 // The same for floats of 8 bits, whose sums are floats.
@@ -37,9 +37,12 @@ Support multiplies_small_floats(const LayerQuery& query, size_t weight_axis);
 bool has_byte_weights(const LayerQuery& query);
 
 // The dim of the weights of a product or convolution that counts the result's channels.
-size_t weight_axis(const Node& node);
-// Whole numbers in the order of the constant, less the zero point of their channel (their index along
-// `weight_axis`). Reads the constant's bytes.
+size_t weight_axis(const LayerQuery& query);
+// The channel of an element of the weights: its index along `weight_axis`. In a stack of matrices they are
+// counted on from matrix to matrix.
+int64_t weight_channel(const Shape& weights, size_t weight_axis, int64_t element);
+// Whole numbers in the order of the constant, less the zero point of their channel. Reads the constant's
+// bytes.
 std::vector<int16_t> integer_weights(const Value& weights, size_t weight_axis);
 
 // Scale of x times scale of the weights, for each of `channels`.

@@ -132,6 +132,7 @@ void optimize_bodies(Graph& graph, const PassOptions& options, const PassContext
                     NullObserver quiet;
                     PassContext context(quiet, around.pool);
                     context.backend_operators = around.backend_operators;
+                    context.stacks_grids = around.stacks_grids;
                     run_passes(inner, default_stages(), options, context);
                     optimize_bodies(inner, options, around);
                     return inner;
@@ -151,6 +152,7 @@ Graph optimize(const Graph& portable, const SymbolRanges& ranges, const std::vec
   context.layer_types = pipeline.layer_types;
   context.widened_types = pipeline.widened_types;
   context.backend_operators = pipeline.backend.own_operators();
+  context.stacks_grids = pipeline.backend.stacks_grids();
   PassOptions pass_options = options_of(options.passes, false);
   run_passes(graph, default_stages(), pass_options, context);
   pass_options.dump_after.clear();

@@ -131,7 +131,6 @@ std::string quantization_error(const Quantization& q, const Shape& shape) {
   if (q.dtype != DType::Int8 && q.dtype != DType::UInt8 && !q.has_floats() &&
       !(blocks && is_four_bits(q.dtype)))
     return "values are quantised to int8, uint8 or float8e4m3fn, not to " + std::string(dtype_name(q.dtype));
-  if (q.has_floats() && blocks) return "a grid of float8e4m3fn has no scales of blocks";
   if (q.scales.size() != q.zeros.size() || (q.scales.empty() && !blocks))
     return "scales and zero points differ in number";
   if (q.axis < -1 || q.axis >= static_cast<int64_t>(shape.size()))

@@ -33,6 +33,8 @@ class PassContext {
   // asks first.
   std::vector<std::string_view> backend_operators;
   bool has_operator(std::string_view name) const;
+  // Products of bytes take a stack of matrices, each column of each with a scale of its own.
+  bool stacks_grids = false;
 
   // A pass asks before each rewrite; false once the change budget (--stopAfter) is used up.
   bool may_change();

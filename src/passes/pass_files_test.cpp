@@ -82,6 +82,7 @@ TEST_P(PassFile, GivesTheGraphBelow) {
   context.widened_types = {DType::Float16};
   context.backend_operators = {SqueezeExcite::kName};
   context.backend_operators.insert(context.backend_operators.end(), c.operators.begin(), c.operators.end());
+  context.stacks_grids = true;
   PassOptions options;
   options.verify_with_oracle = true;
   for (const std::string& name : c.passes) run_passes(graph, {{"test", {find_pass(name)}}}, options, context);

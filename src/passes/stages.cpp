@@ -106,9 +106,11 @@ std::vector<Stage> default_stages() {
       {"final dead-layer removal", {{"remove_dead", "DeadLayerRemoval", remove_dead}}},
 
       // q, k and v as one product: when they have their biases, which are stacked like the weights. Their
-      // Reshapes then meet those that split heads.
+      // Reshapes then meet those that split heads. Weights on a grid are stacked where what they meet is bytes,
+      // which is marked for that.
       {"tensor merging",
-       {{"merge_matmuls", "MatMulMerging", merge_matmuls},
+       {{"mark_quantization", "QuantizationMarking", mark_quantization},
+        {"merge_matmuls", "MatMulMerging", merge_matmuls},
         {"merge_rotaries", "RotaryMerging", merge_rotaries},
         {"simplify_shuffles", "ShuffleShuffleFusion", simplify_shuffles},
         {"remove_noop", "NoopRemoval", remove_noop}}},

@@ -213,7 +213,7 @@ GroupedShape shape_of(const LayerQuery& query) {
   const Shape& w = query.graph.value(node.inputs[1]).shape;
   int64_t all = 1;
   for (const Dim& d : w) all *= d.value();
-  const int64_t columns = w[weight_axis(node)].value();
+  const int64_t columns = w[weight_axis(query)].value();
   const auto* conv = std::get_if<Conv>(&node.op);
   const int64_t groups = conv ? conv->groups : 1;
   GroupedShape shape{.groups = groups, .columns = columns / groups, .depth = all / columns};
@@ -283,7 +283,7 @@ class IntegerKernel final : public LayerKernel {
   void write(const LayerQuery& query, const PackedShape& packed, std::byte* weights, std::byte* rest,
              int64_t columns) const {
     const std::vector<int16_t> integers =
-        integer_weights(query.graph.value(node_.inputs[1]), weight_axis(node_));
+        integer_weights(query.graph.value(node_.inputs[1]), weight_axis(query));
     const auto* product = std::get_if<MatMul>(&node_.op);
     const bool by_k = product && !product->transpose_b;
     const auto* conv = std::get_if<Conv>(&node_.op);
@@ -350,7 +350,7 @@ Support supports_integer_product(const LayerQuery& query) {
   if (w.constant.size() == 0) return Support::no("the weights are empty");
   const GroupedShape shape = shape_of(query);
   if (shape.columns == 1 && shape.groups > 1) return Support::no("a depthwise convolution");
-  return multiplies_integers(query, weight_axis(node), shape.depth);
+  return multiplies_integers(query, weight_axis(query), shape.depth);
 }
 
 void add_tactic(const LayerQuery& query, const Machine& machine, const Format& format, DType result,

@@ -38,11 +38,14 @@ struct ByteGridLayer {
   std::string zero = "0", weight_type = "int8", weight_zero = "0";
   std::string epilogue = kRounded, operands, operand_values;
   bool bias = true;
+  std::string weight_grid_text = "";
 
   std::string text() const {
     return "graph \"g\" {\n input %x: float32[" + x + "] quantized uint8 scale [0.03125] zero [" + zero +
            "]\n" + operand_values + " const %w: float32[" + w + "]" +
-           weight_grid(channels, axis, weight_type, weight_zero) + " = random 3\n" +
+           (weight_grid_text.empty() ? weight_grid(channels, axis, weight_type, weight_zero)
+                                     : weight_grid_text) +
+           " = random 3\n" +
            (bias ? " const %b: float32[" + std::to_string(channels) + "] = random 5\n" : "") +
            " %y: float32[" + y + "]" + kOnGrid + " = " + op + " \"l\" (%x, %w" + (bias ? ", %b" : "") +
            operands + ") {" + fields + "}" + epilogue + "\n output %y\n}\n";
@@ -79,6 +82,27 @@ TEST(CudaGrids, Products) {
       2);
   EXPECT_TRUE(has(ran, "cuda_wgmma", "uint8")) << ran.size();
   EXPECT_GE(ran.size(), 4u * 6u);
+}
+
+// Each column of each matrix has a scale of its own; the second layer also keeps columns and splits sums.
+TEST(CudaGrids, StacksOfMatrices) {
+  ByteGridLayer stack = byte_grid_product("70, 208", "3, 208, 40", "3, 70, 40", 120);
+  ByteGridLayer transposed = byte_grid_product("330, 656", "2, 64, 656", "2, 330, 64", 128);
+  transposed.fields = "transpose_b=true";
+  transposed.axis = 2;
+  for (ByteGridLayer* layer : {&stack, &transposed}) {
+    const int64_t count = layer->channels;
+    std::string scales = "[";
+    for (int64_t i = 0; i < count; ++i) scales += (i ? ", 0.0" : "0.0") + std::to_string(10 + i % 7);
+    layer->weight_grid_text = " quantized int8 scale " + scales + "] zero " + repeated_list(count, "0") +
+                              " axis " + std::to_string(layer->axis);
+    layer->operand_values =
+        " const %c: float32[" + std::string(layer == &stack ? "3, 1, 40" : "2, 1, 64") + "] = random 9\n";
+    layer->operands = ", %c";
+    layer->epilogue = " epilogue 2 {Add(0,1) Clip[-8,7.9375](2) RoundTo[0.0625](3)}";
+  }
+  const auto ran = check_generated_grids(wgmma_family(), {stack.text(), transposed.text()}, 2);
+  EXPECT_GE(ran.size(), 2u * 6u);
 }
 
 TEST(CudaGrids, Convolutions) {

@@ -228,15 +228,13 @@ namespace {
 
 constexpr int64_t kWidestTile = 256;  // columns
 
-// How much the zero point of the left operand adds to each column's sums, taken off.
-std::vector<std::byte> column_starts(const Value& weights, size_t axis, int32_t zero) {
+// How much the zero point of the left operand adds to each of `columns`' sums, taken off.
+std::vector<std::byte> column_starts(const Value& weights, size_t axis, int64_t columns, int32_t zero) {
   const std::vector<int16_t> integers = integer_weights(weights, axis);
-  int64_t inner = 1;
-  for (size_t d = axis + 1; d < weights.shape.size(); ++d) inner *= weights.shape[d].value();
-  const int64_t columns = weights.shape[axis].value();
   std::vector<int32_t> starts(static_cast<size_t>(columns + kWidestTile));
   for (size_t i = 0; i < integers.size(); ++i)
-    starts[static_cast<size_t>(static_cast<int64_t>(i) / inner % columns)] -= zero * integers[i];
+    starts[static_cast<size_t>(weight_channel(weights.shape, axis, static_cast<int64_t>(i)))] -=
+        zero * integers[i];
   const auto bytes = std::as_bytes(std::span(starts));
   return {bytes.begin(), bytes.end()};
 }
@@ -247,11 +245,10 @@ int32_t zero_of(const LayerQuery& query) {
 
 }  // namespace
 
-void add_grid_blocks(const LayerQuery& query, const ImplicitGemm& problem, int64_t channel_multiple,
-                     LayerSource& source) {
+void add_grid_blocks(const LayerQuery& query, int64_t channel_multiple, LayerSource& source) {
   const Node& node = query.layer();
   const Value weights = query.graph.value(node.inputs[1]);
-  const size_t axis = weight_axis(node);
+  const size_t axis = weight_axis(query);
   const PackedGemm p = packed_gemm(node.op, to_extents(weights.shape), channel_multiple);
   source.blocks["w"] = {p.elements(), [=, op = node.op] {
                           if (weights.quantization->has_floats())
@@ -261,24 +258,29 @@ void add_grid_blocks(const LayerQuery& query, const ImplicitGemm& problem, int64
                           const std::vector<int16_t> integers = integer_weights(weights, axis);
                           return pack_gemm_weights(op, {integers.begin(), integers.end()}, DType::Int8, p);
                         }};
-  const std::vector<float> scales = product_scales(query, problem.n.value());
-  source.blocks["scale"] = {problem.n.value() * 4, [=] {
+  const int64_t columns = p.groups * p.n;
+  // Of a grid that left its numbers out only the size: an engine file has them packed.
+  const std::vector<float> scales = weights.quantization->scales.empty()
+                                        ? std::vector<float>(static_cast<size_t>(columns))
+                                        : product_scales(query, columns);
+  source.blocks["scale"] = {columns * 4, [=] {
                               const auto bytes = std::as_bytes(std::span(scales));
                               return std::vector<std::byte>(bytes.begin(), bytes.end());
                             }};
   const int32_t zero = zero_of(query);
   if (zero != 0)
-    source.blocks["start"] = {(problem.n.value() + kWidestTile) * 4,
-                              [=] { return column_starts(weights, axis, zero); }};
+    source.blocks["start"] = {(columns + kWidestTile) * 4,
+                              [=] { return column_starts(weights, axis, columns, zero); }};
 }
 
 Support multiplies_bytes(const LayerQuery& query, const ImplicitGemm& problem) {
   const Node& node = query.layer();
   const Value& weights = query.graph.value(node.inputs[1]);
   if (!problem.n.is_constant() || !problem.k.is_constant()) return Support::no("weights of an open size");
-  if (!problem.is_conv && weights.shape.size() != 2) return Support::no("the weights are no single matrix");
-  if (problem.type != DType::UInt8) return multiplies_small_floats(query, weight_axis(node));
-  if (const Support s = multiplies_integers(query, weight_axis(node), problem.k.value()); !s.ok) return s;
+  if (!problem.is_conv && weights.shape.size() > 3)
+    return Support::no("the weights are neither a matrix nor a stack of them");
+  if (problem.type != DType::UInt8) return multiplies_small_floats(query, weight_axis(query));
+  if (const Support s = multiplies_integers(query, weight_axis(query), problem.k.value()); !s.ok) return s;
   if (!has_byte_weights(query))
     return Support::no("the weights have zero points, so that they do not fit signed bytes");
   return {};
@@ -445,7 +447,7 @@ void GemmWriter::fetch_b(int pitch) {
 
 namespace {
 
-// Takes v, sums of columns from `column` on, times their scales, and adds their biases.
+// Takes v, sums of columns from `column` on (counted on from matrix to matrix), times their scales, and adds their biases.
 std::string scale_and_bias(KernelBuilder& b, const ImplicitGemm& p, int v, const std::string& column) {
   std::string text;
   const std::string vs = std::to_string(v);
@@ -471,7 +473,8 @@ void GemmWriter::result(int v) {
     b_.line("column += batch * " + b_.number(problem_.n) + ";\nconst idx at = row * " + length +
             " + column;");
   else
-    b_.line("const idx at = (batch * " + m + " + row) * " + length + " + column;");
+    b_.line("const idx at = (batch * " + m + " + row) * " + length + " + column;\ncolumn += batch * " +
+            b_.number(problem_.n) + ";");
   if (splits_ == 1)
     b_.line(scale_and_bias(b_, problem_, v, "column") + "finish" + vs + "(at, v);\n};");
   else
@@ -518,7 +521,10 @@ KernelSource GemmWriter::sum_kernel(const LayerQuery& query, const Tactic& tacti
          " + (size_t)s * " + n + " + at, x[s]);\n#pragma unroll\nfor (int j = 0; j < " + vs +
          "; ++j) {\nv[j] = x[0][j];\n#pragma unroll\nfor (int s = 1; s < " + std::to_string(splits) +
          "; ++s) v[j] += x[s][j];\n}");
-  b.line(scale_and_bias(b, problem, v, "at % " + b.number(problem.row_length)) + "finish" + vs + "(at, v);");
+  std::string column = "at % " + b.number(problem.row_length);
+  if (!problem.is_conv && !problem.batches.is_constant(1))
+    column += " + at / " + b.number(problem.m * problem.n) + " * " + b.number(problem.n);
+  b.line(scale_and_bias(b, problem, v, column) + "finish" + vs + "(at, v);");
   return b.finish();
 }
 

@@ -51,8 +51,7 @@ PackedBlock gemm_weights_block(const Op& op, const Tensor& weights, DType type, 
 // What a product of bytes reads besides the left operand: "w", as above, the "scale" of each column, and the
 // "start" of its sum, which stands for the zero point of the left operand; starts go on behind the last
 // column, as far as a tile may.
-void add_grid_blocks(const LayerQuery& query, const ImplicitGemm& problem, int64_t channel_multiple,
-                     LayerSource& source);
+void add_grid_blocks(const LayerQuery& query, int64_t channel_multiple, LayerSource& source);
 // Whether tensor cores multiply the layer's bytes; no says what is in the way.
 Support multiplies_bytes(const LayerQuery& query, const ImplicitGemm& problem);
 // Defines start_sums(sum, column): the sums of a warpgroup's 64 rows from `column` on, as they start in part

@@ -85,6 +85,16 @@ TEST(CudaSmallFloatGrids, Products) {
     EXPECT_TRUE(has(ran, "cuda_wgmma", in_fp8 + result)) << result << " of " << ran.size();
 }
 
+// Each column of each matrix has a scale of its own.
+TEST(CudaSmallFloatGrids, StacksOfMatrices) {
+  FloatGridLayer stack = float_grid_product("70, 208", "3, 208, 40", "3, 70, 40", 120);
+  FloatGridLayer transposed = float_grid_product("330, 656", "2, 64, 656", "2, 330, 64", 128);
+  transposed.fields = "transpose_b=true";
+  transposed.axis = 2;
+  const auto ran = check_generated_grids(wgmma_family(), {stack.text(), transposed.text()}, 2);
+  EXPECT_GE(ran.size(), 2u * 6u);
+}
+
 TEST(CudaSmallFloatGrids, Convolutions) {
   FloatGridLayer strided{.x = "2, 48, 9, 9", .w = "40, 48, 3, 3", .y = "2, 40, 5, 5", .channels = 40};
   strided.fields = "kernel=[3, 3], strides=[2, 2], pads_begin=[1, 1], pads_end=[1, 1]";

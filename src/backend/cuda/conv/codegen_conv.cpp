@@ -272,7 +272,7 @@ LayerSource generate_wgmma_conv(const LayerQuery& query, const Tactic& tactic, c
     source.scratch_bytes = GemmWriter::scratch_bytes(query, parts);
   }
   if (p.on_grid) {
-    add_grid_blocks(query, p, p.step(), source);
+    add_grid_blocks(query, p.step(), source);
     return source;
   }
   const Tensor weights = query.graph.value(query.layer().inputs[1]).constant;

@@ -104,10 +104,9 @@ double estimate_wgmma(const WgmmaVariant& v, const WgmmaSizes& s, const DevicePr
   return 1.0 + waves * wave(v.tile.resident) + wave(rest) + sum;
 }
 
-// One matrix of a known size, of whose columns of tiles each block has one.
+// Matrices of a known size, of whose columns of tiles each block has one.
 bool may_keep(const ImplicitGemm& p, const WgmmaVariant& v) {
-  return p.batches.is_constant(1) && p.n.is_constant() && p.k.is_constant() &&
-         wgmma_columns(p, v) <= v.blocks;
+  return p.batches.is_constant() && p.n.is_constant() && p.k.is_constant() && wgmma_columns(p, v) <= v.blocks;
 }
 int steps_of(const ImplicitGemm& p) {
   return static_cast<int>((p.k.value() + p.step() - 1) / p.step());
@@ -289,7 +288,7 @@ LayerSource generate_wgmma(const LayerQuery& query, const Tactic& tactic, const 
     source.scratch_bytes = GemmWriter::scratch_bytes(query, variant.splits);
   }
   if (p.on_grid) {
-    add_grid_blocks(query, p, 1, source);
+    add_grid_blocks(query, 1, source);
     return source;
   }
   const Tensor weights = query.graph.value(query.layer().inputs[1]).constant;
@@ -350,19 +349,20 @@ Dim wgmma_tiles(const ImplicitGemm& p, const WgmmaVariant& v) {
 }
 
 int64_t wgmma_columns(const ImplicitGemm& p, const WgmmaVariant& v) {
-  return (p.n.value() + v.tile.bn - 1) / v.tile.bn;
+  return (p.n.value() + v.tile.bn - 1) / v.tile.bn * p.batches.value();
 }
 
 void define_tile_at(KernelBuilder& b, const ImplicitGemm& p, const WgmmaVariant& v) {
-  const std::string tn = b.number(ceil_div(p.n, Dim(v.tile.bn))),
-                    tm = b.number(ceil_div(p.m, Dim(v.tile.rows())));
+  const Dim columns = ceil_div(p.n, Dim(v.tile.bn));
+  const std::string tn = b.number(columns), all = b.number(columns * p.batches);
   // The first row of an operand that has other rows for each batch.
   const auto row = [&](const char* in_batch, size_t operand, const Dim& rows) {
     const bool moves = !p.batch_walk.extents.empty() && !p.batch_walk.strides[operand][0].is_constant(0);
     return "(int)(" + std::string(in_batch) + (moves ? " + batch * " + b.number(rows) : "") + ")";
   };
+  // The columns of all matrices of a stack, one after the other, then the next rows.
   b.line("idx batch;\nconst auto tile_at = [&](u32 number) {\nconst idx column0 = number % " + tn +
-         " * BN, row0 = number / " + tn + " % " + tm + " * ROWS;\nbatch = number / " + tn + " / " + tm +
+         " * BN, row0 = number / " + all + " * ROWS;\nbatch = number / " + tn + " % " + b.number(p.batches) +
          ";\nreturn ProductTile{row0, column0, " + row("row0", 0, p.m) + ", " + row("column0", 1, p.n) +
          "};\n};");
 }

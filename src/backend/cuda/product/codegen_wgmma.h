@@ -57,7 +57,7 @@ WgmmaMaps wgmma_maps(KernelBuilder& b, const LayerQuery& query, const ImplicitGe
 // batch.
 void define_tile_at(KernelBuilder& b, const ImplicitGemm& p, const WgmmaVariant& variant);
 Dim wgmma_tiles(const ImplicitGemm& p, const WgmmaVariant& variant);
-// Columns of tiles, where n is a constant.
+// Columns of tiles, of all matrices, where n and their number are constants.
 int64_t wgmma_columns(const ImplicitGemm& p, const WgmmaVariant& variant);
 
 KernelSource stay_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,

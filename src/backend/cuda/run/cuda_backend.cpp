@@ -114,6 +114,9 @@ class CudaBackend final : public Backend, public CallerStreams {
     return {SqueezeExcite::kName};
   }
 
+  // HopperGemm's. (Other architectures multiply no bytes.)
+  bool stacks_grids() const override { return device_->properties.is_hopper(); }
+
   std::unique_ptr<Program> compile(const ProgramSpec& spec) const override {
     return std::make_unique<ProgramHandle>(std::make_shared<CudaProgram>(spec, device_));
   }
