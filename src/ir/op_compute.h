@@ -192,6 +192,8 @@ struct Softmax {  // input: x; softmax (or log softmax) over one axis
 };
 // inputs: x, [scale], [bias] (shape of x from `axis` on); outputs: y, [mean], [inverse standard deviation].
 // rms: no mean is subtracted (RMSNormalization).
+// inputs: x, scale, bias; outputs: y, mean, 1 / deviation, and y as it is in front of the epilogue, which
+// ONNX has not
 struct LayerNorm {
   static constexpr std::string_view kName = "LayerNorm";
   int64_t axis = -1;

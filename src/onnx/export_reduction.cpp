@@ -49,7 +49,7 @@ void NodeExport::operator()(const Softmax& op) {
   result(op.log ? "LogSoftmax" : "Softmax", {in(0)}, {{"axis", op.axis}});
 }
 
-// ONNX's scale is not optional.
+// ONNX's scale is not optional, and the first result has no epilogue there: it is the fourth, too.
 void NodeExport::operator()(const LayerNorm& op) {
   Names inputs = all_inputs();
   if (!has(1)) {
@@ -59,8 +59,11 @@ void NodeExport::operator()(const LayerNorm& op) {
     inputs.resize(std::max<size_t>(inputs.size(), 2));
     inputs[1] = step("Expand", {graph_.scalar(1, dtype()), graph_.dims(normalized)});
   }
+  const std::string plain = results_.size() > 3 ? results_[3] : "";
+  results_.resize(std::min<size_t>(results_.size(), 3));
   result(op.rms ? "RMSNormalization" : "LayerNormalization", inputs,
          {{"axis", op.axis}, {"epsilon", op.epsilon}}, op.rms ? 23 : 17);
+  if (!plain.empty()) node("Identity", {results_[0]}, {}, 1, plain);
 }
 
 void NodeExport::operator()(const BatchNorm& op) {

@@ -94,6 +94,14 @@ TEST(Export, EpiloguesAndFusedLayers) {
   output %o
 })",
               {{3, 8}});
+  expect_same(R"(graph "g" {
+  input %x: float32[n, 8]
+  const %s: float32[8] = random 1
+  %r: float32[n, 8], _, _, %p: float32[n, 8] = LayerNorm "norm" (%x, %s) epilogue {RoundToE4M3[0.25](0)}
+  output %r
+  output %p
+})",
+              {{3, 8}});
 }
 
 TEST(Export, Rotary) {

@@ -46,7 +46,7 @@ std::vector<ResultInfo> infer_layer_norm(const LayerNorm& op, const InferContext
   }
   Shape statistics = x.shape;
   for (size_t i = axis; i < statistics.size(); ++i) statistics[i] = Dim(1);
-  return {{x.dtype, x.shape}, {DType::Float32, statistics}, {DType::Float32, statistics}};
+  return {{x.dtype, x.shape}, {DType::Float32, statistics}, {DType::Float32, statistics}, {x.dtype, x.shape}};
 }
 
 std::vector<Tensor> evaluate_layer_norm(const LayerNorm& op, const EvaluateContext& context) {
@@ -83,7 +83,7 @@ std::vector<Tensor> evaluate_layer_norm(const LayerNorm& op, const EvaluateConte
           inverse_writer.store_doubles(i, 1, &factor);
         }
       });
-  return {std::move(y), std::move(mean), std::move(inverse)};
+  return {y, std::move(mean), std::move(inverse), y};
 }
 
 // --- per channel: BatchNorm, GroupNorm

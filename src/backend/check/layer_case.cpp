@@ -221,12 +221,22 @@ LayerProblem make_problem(const LayerCase& layer, Special special) {
     p.expected = p.inputs;
     return p;
   }
-  const std::vector<ValueId> outputs = append_node(editor, "layer", layer.op, ids, {}, {}, layer.outputs);
+  std::vector<ValueId> outputs = append_node(editor, "layer", layer.op, ids, {}, {}, layer.outputs);
   p.node = p.graph.order().back();
+  if (!layer.unasked.empty()) {
+    std::vector<GraphEditor::NewValue> asked;
+    for (const ValueId v : outputs)
+      asked.push_back({p.graph.value(v).name, p.graph.value(v).dtype, p.graph.value(v).shape});
+    for (const size_t i : layer.unasked) asked.at(i) = {};
+    editor.remove_node(p.node);
+    p.node = editor.add_node("layer", layer.op, ids, std::move(asked), {});
+    outputs = p.graph.node(p.node).outputs;
+  }
   for (const CheckedInput& input : layer.operands) operand_ids.push_back(add(input));
   if (!layer.epilogue.empty()) editor.set_epilogue(p.node, layer.epilogue, operand_ids);
   editor.set_allowed_types(p.node, layer.allowed_types);
-  for (const ValueId v : outputs) editor.mark_output(v);
+  for (const ValueId v : outputs)
+    if (v != kNoValue) editor.mark_output(v);
   if (!layer.expected.empty()) {
     p.expected = layer.expected;
     return p;

@@ -33,6 +33,7 @@ struct LayerCase {
   PointwiseProgram epilogue;
   std::vector<CheckedInput> operands;  // of the epilogue
   size_t outputs = 1;
+  std::vector<size_t> unasked = {};  // of the outputs: nobody reads them
   std::vector<DType> allowed_types;
   // Allowed difference relative to the largest result, times the tactic's error factor, for FP32 results.
   double tolerance = 2e-6;

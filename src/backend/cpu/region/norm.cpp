@@ -17,6 +17,12 @@ int64_t product(const Extents& e, size_t from, size_t to) {
 const std::byte* at(const void* base, int64_t elements, DType type) {
   return static_cast<const std::byte*>(base) + dtype_bytes(type, elements);
 }
+std::byte* at(void* base, int64_t elements, DType type) {
+  return static_cast<std::byte*>(base) + dtype_bytes(type, elements);
+}
+
+// Of LayerNorm: the result as it is in front of the epilogue, beside that behind it.
+constexpr size_t kPlainResult = 3;
 
 struct RowTypes {
   DType from, to;
@@ -30,7 +36,7 @@ std::vector<Tactic> list_rows(const LayerQuery& query, const Machine& machine, s
     if (t.support.ok && !is_vector_float(from))
       t.support = Support::no("no vector kernel for " + std::string(dtype_name(from)));
     for (size_t i = 1; i < query.layer().outputs.size(); ++i)
-      if (query.layer().outputs[i] != kNoValue)
+      if (query.layer().outputs[i] != kNoValue && i != kPlainResult)
         t.support = Support::no("mean and deviation outputs are not produced");
     if (from == to && !reads_twice(query, 0)) t.in_place_inputs = {0};
     tactics.push_back(std::move(t));
@@ -50,7 +56,8 @@ class PreparedLayerNorm final : public PreparedLayer {
   LayerNorm op;
   DType type = DType::Float32, result = DType::Float32;
   DType scale_type = DType::Undefined, bias_type = DType::Undefined;
-  bool rounds = false;  // to BF16, and nothing else comes after
+  bool rounds = false;            // to BF16, and nothing else comes after
+  bool has_plain_result = false;  // in `type`
   int64_t rows = 0, n = 0;
   Isa isa = Isa::Avx2;
   int threads = 1;
@@ -83,6 +90,7 @@ class PreparedLayerNorm final : public PreparedLayer {
       }
       float* y = result == DType::Float32 ? static_cast<float*>(args.outputs[0]) + r * n : buffer;
       table.layer_norm(x, y, n, p);
+      if (has_plain_result) store_row(convert, type, y, n, at(args.outputs[kPlainResult], r * n, type));
       epilogue->apply(args, y, n, r * n, 1, n, n);
     }
   }
@@ -104,7 +112,8 @@ class LayerNormKernel final : public LayerKernel {
     p->op = op_;
     p->type = tactic_.inputs[0].dtype;
     p->result = tactic_.outputs[0].dtype;
-    p->rounds = p->result == DType::BFloat16 && epilogue_.empty();
+    p->has_plain_result = tactic_.outputs.size() > kPlainResult;
+    p->rounds = p->result == DType::BFloat16 && epilogue_.empty() && !p->has_plain_result;
     if (op_inputs_ > 1) p->scale_type = tactic_.inputs[1].dtype;
     if (op_inputs_ > 2) p->bias_type = tactic_.inputs[2].dtype;
     p->rows = product(x, 0, axis);
@@ -136,7 +145,8 @@ std::vector<Tactic> list_layer_norm(const LayerQuery& query, const Machine& mach
     types.insert(types.begin(), {DType::Float32, DType::UInt8});
   std::vector<Tactic> tactics =
       list_rows(query, machine, "LayerNorm", op->rms ? "rms_norm" : "layer_norm", types);
-  for (Tactic& t : tactics)
+  for (Tactic& t : tactics) {
+    if (t.outputs.size() > kPlainResult) t.outputs[kPlainResult] = t.inputs[0];
     for (size_t i = 1; i < query.layer().op_input_count(); ++i) {
       if (t.inputs[i].dtype == DType::Undefined) continue;
       if (!is_vector_float(t.inputs[i].dtype))
@@ -149,6 +159,7 @@ std::vector<Tactic> list_layer_norm(const LayerQuery& query, const Machine& mach
       if (s != Shape(x.begin() + static_cast<int64_t>(axis), x.end()))
         t.support = Support::no("scale or bias is broadcast inside the normalized dims");
     }
+  }
   return tactics;
 }
 

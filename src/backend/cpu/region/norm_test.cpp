@@ -38,6 +38,16 @@ TEST(LayerNormTactics, LargeMeanDoesNotCancel) {
   EXPECT_GE(check_layer(layer_norm_tactics(), layer), 1);
 }
 
+TEST(LayerNormTactics, WhatLiesInFrontOfTheEpilogueIsAResultToo) {
+  EXPECT_GE(check_layer(layer_norm_tactics(), {.op = LayerNorm{.axis = -1},
+                                               .inputs = {{.extents = {9, 70}}, {.extents = {70}}},
+                                               .epilogue = PointwiseProgram::parse("Relu(0)", 1),
+                                               .outputs = 4,
+                                               .unasked = {1, 2},
+                                               .allowed_types = {DType::BFloat16, DType::Float16}}),
+            3);
+}
+
 TEST(LayerNormTactics, RefusesStatistics) {
   const auto reasons = refusals(layer_norm_tactics(),
                                 {.op = LayerNorm{.axis = -1}, .inputs = {{.extents = {4, 8}}}, .outputs = 3});

@@ -3,6 +3,8 @@
 // What layers over rows share: their kernels' table, and rows of 16 bits as FP32.
 #pragma once
 
+#include <algorithm>
+
 #include "backend/cpu/region/rows_table.h"
 #include "backend/cpu/vector/pointwise_eval.h"
 
@@ -20,6 +22,14 @@ inline const float* widen(const PointwiseTable& table, DType type, const void* r
   const auto* halves = static_cast<const uint16_t*>(row);
   (type == DType::BFloat16 ? table.load_bf16 : table.load_f16)(halves, buffer, n);
   return buffer;
+}
+
+// The opposite.
+inline void store_row(const PointwiseTable& table, DType type, const float* row, int64_t n, void* to) {
+  if (type == DType::Float32)
+    std::copy_n(row, n, static_cast<float*>(to));
+  else
+    (type == DType::BFloat16 ? table.store_bf16 : table.store_f16)(row, static_cast<uint16_t*>(to), n);
 }
 
 }  // namespace lathe::cpu

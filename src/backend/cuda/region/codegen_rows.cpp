@@ -135,14 +135,21 @@ TensorType parameter_type(const Value& value, DType type) {
   return {value.is_constant() || !is_float(value.dtype) ? value.dtype : type, kLinear};
 }
 
-// Constant scale and bias, rows of which a lane has at most 24 elements, and no more results than the first.
+// The result as it is in front of the epilogue, beside that behind it.
+constexpr size_t kPlainResult = 3;
+
+bool has_result(const Node& node, size_t i) {
+  return node.outputs.size() > i && node.outputs[i] != kNoValue;
+}
+
+// Constant scale and bias, rows of which a lane has at most 24 elements, and no mean or deviation.
 bool may_take_two_rows(const LayerQuery& query, const Rows& rows) {
   const Node& node = query.layer();
   if (!rows.n.is_constant() || rows.n.value() > 24 * 32 || upper_bound(rows.outer, query.ranges) < 1024)
     return false;
   for (size_t i = 1; i < node.op_input_count(); ++i)
     if (node.inputs[i] != kNoValue && !query.graph.value(node.inputs[i]).is_constant()) return false;
-  return std::all_of(node.outputs.begin() + 1, node.outputs.end(), [](ValueId id) { return id == kNoValue; });
+  return !has_result(node, 1) && !has_result(node, 2);
 }
 
 std::vector<Tactic> list_layer_norm(const LayerQuery& query, const Device&) {
@@ -160,7 +167,8 @@ std::vector<Tactic> list_layer_norm(const LayerQuery& query, const Device&) {
         tactics.insert(tactics.begin() + static_cast<std::ptrdiff_t>(i++), std::move(t));
       }
   const auto axis = static_cast<size_t>(normalize_axis(op->axis, static_cast<int64_t>(x.size()), "axis"));
-  for (Tactic& t : tactics)
+  for (Tactic& t : tactics) {
+    if (has_result(query.layer(), kPlainResult)) t.outputs[kPlainResult] = {t.inputs[0].dtype, kLinear};
     for (size_t i = 1; i < query.layer().op_input_count(); ++i) {
       if (query.layer().inputs[i] == kNoValue) continue;
       const Value& value = query.graph.value(query.layer().inputs[i]);
@@ -170,7 +178,18 @@ std::vector<Tactic> list_layer_norm(const LayerQuery& query, const Device&) {
       if (value.shape != Shape(x.begin() + static_cast<int64_t>(axis), x.end()))
         t.support = Support::no("scale or bias is broadcast inside the normalized dims");
     }
+  }
   return tactics;
+}
+
+// Stores the vector `y` that lies `at` so many elements behind the beginning, and finishes it.
+std::string store_row_part(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic, int v,
+                           const std::string& at) {
+  const std::string plain =
+      has_result(query.layer(), kPlainResult)
+          ? "store(" + b.output(kPlainResult, tactic.outputs[kPlainResult].dtype) + " + " + at + ", y);\n"
+          : "";
+  return plain + "finish" + std::to_string(v) + "(" + at + ", y);";
 }
 
 // Two rows for each warp: both are on their way at once, and scale and bias, as wide in FP32 as two rows in
@@ -216,8 +235,8 @@ LayerSource generate_two_rows(const LayerQuery& query, const Tactic& tactic) {
          " + " + float_literal(op.epsilon) + ");");
   b.line("#pragma unroll\nfor (int r = 0; r < 2; ++r) {\nif (first + r > " + last + ") break;");
   loop("float y[V];\n#pragma unroll\nfor (int j = 0; j < V; ++j) y[j] = (x[r][k][j] - mean[r]) * factor[r]" +
-       std::string(scale ? " * scale[k][j]" : "") + (bias ? " + bias[k][j]" : "") + ";\nfinish" +
-       std::to_string(v) + "((first + r) * " + n + " + i, y);");
+       std::string(scale ? " * scale[k][j]" : "") + (bias ? " + bias[k][j]" : "") + ";\n" +
+       store_row_part(b, query, tactic, v, "(first + r) * " + n + " + i"));
   b.line("}");
   return {{b.finish()}};
 }
@@ -268,9 +287,9 @@ LayerSource generate_layer_norm(const LayerQuery& query, const Tactic& tactic, c
   const bool scale = is_given(1), bias = is_given(2);
   body += "#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) y[j] = (x[k][j] - mean) * factor" +
           (scale ? " * scale[j]" : "") + (bias ? " + bias[j]" : "") + ";\n";
-  row.loop(body + "finish" + vs + "(row * " + row.n() + " + i, y);");
-  for (size_t o = 1; o < node.outputs.size(); ++o)
-    if (node.outputs[o] != kNoValue)
+  row.loop(body + store_row_part(b, query, tactic, v, "row * " + row.n() + " + i"));
+  for (const size_t o : {1, 2})
+    if (has_result(node, o))
       b.line("if (lane == 0) " + b.output(o, DType::Float32) + "[row] = " + (o == 1 ? "mean;" : "factor;"));
   return {{b.finish()}};
 }

@@ -38,7 +38,13 @@ TEST(CudaLayerNorm, LengthsTypesAndEpilogue) {
                             {.extents = {40}, .constant = true}},
                  .allowed_types = {DType::Float16}};
   cases.push_back(many);
-  EXPECT_GE(check_generated(layer_norm_family(), cases), 21 + 4);
+  // What lies in front of the epilogue is a result, too.
+  many.epilogue = PointwiseProgram::parse("Relu(0)", 1);
+  many.outputs = 4;
+  many.unasked = {1, 2};
+  cases.push_back(many);
+  cases.push_back({.op = LayerNorm{.axis = 1}, .inputs = {{.extents = {4, 5, 6}}}, .outputs = 4});
+  EXPECT_GE(check_generated(layer_norm_family(), cases), 21 + 4 + 5);
 }
 
 TEST(CudaSoftmax, AnyAxisAndLength) {
