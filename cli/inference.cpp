@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "padded_channels.h"
 
 namespace lathe::cli {
 
@@ -45,8 +46,8 @@ InferenceStream::InferenceStream(std::shared_ptr<const Engine> engine, std::uniq
   const State* state = context_->state();
   for (size_t i = 0; i < engine_->inputs().size(); ++i) {
     const bool own = !state || !state->has_input(i);
-    add(inputs_,
-        own ? dtype_bytes(engine_->inputs()[i].dtype, element_count(context_->largest_input_extents(i))) : 0);
+    const TensorInfo& input = engine_->inputs()[i];
+    add(inputs_, own ? storage_bytes(input.dtype, context_->largest_input_extents(i), input.format) : 0);
   }
   for (size_t i = 0; i < engine_->outputs().size(); ++i)
     add(outputs_, state && state->has_output(i) ? 0 : context_->largest_output_bytes(i));
@@ -87,7 +88,10 @@ std::vector<NamedTensor> InferenceStream::outputs() {
           tensors.push_back({info.name, state->read(pair, *stream_), info.is_string});
       continue;
     }
-    Tensor tensor = Tensor::allocate(info.dtype, context_->output_extents(i));
+    const Extents extents = context_->output_extents(i);
+    const bool padded = pads_channels(info.format);
+    Tensor tensor = padded ? Tensor::allocate(DType::UInt8, {storage_bytes(info.dtype, extents, info.format)})
+                           : Tensor::allocate(info.dtype, extents);
     const size_t bytes = std::min(outputs_[i].bytes, tensor.bytes().size());
     if (context_->output_is_held(i)) {
       context_->copy_output(i, tensor, nullptr, *stream_);
@@ -95,6 +99,7 @@ std::vector<NamedTensor> InferenceStream::outputs() {
     } else if (bytes > 0)
       std::copy_n(static_cast<const std::byte*>(outputs_[i].host_data()), bytes,
                   tensor.mutable_bytes().data());
+    if (padded) tensor = without_padding(tensor.bytes().data(), info.dtype, extents, info.format);
     tensors.push_back({info.name, std::move(tensor), info.is_string});
   }
   return tensors;

@@ -9,6 +9,7 @@
 #include "arguments/input_data.h"
 #include "builder/shape_inputs.h"
 #include "failure.h"
+#include "padded_channels.h"
 
 namespace lathe::cli {
 namespace {
@@ -70,7 +71,9 @@ void fill_inputs(const Options& options, InferenceStream& stream, int profile, b
     if (announce)
       log.info(fmt::format("Input binding for {} with dimensions {} is created.", engine.inputs()[i].name,
                            dims_text(context.input_extents(i))));
-    if (!values.bytes().empty())
+    if (pads_channels(engine.inputs()[i].format))
+      pad_channels(values, engine.inputs()[i].format, static_cast<std::byte*>(stream.input_data(i)));
+    else if (!values.bytes().empty())
       std::memcpy(stream.input_data(i), values.bytes().data(), values.bytes().size());
   }
   for (const size_t i : context.own_outputs()) {

@@ -99,8 +99,8 @@ class ProgressMonitor {
 // What callers give as an input, or take as an output, where that differs from the model.
 struct IoType {
   std::optional<DataType> type;  // a Cast converts numbers; nullopt: the model's
-  std::string format =
-      "chw";  // "chw", "hwc", "dhwc"; "hwc8", "hwc16", "dhwc8" and "chw16" where channels need no padding
+  // "chw", "hwc", "dhwc"; "hwc8", "hwc16" and "dhwc8", which pad channels; "chw16" where they need no padding.
+  std::string format = "chw";
 };
 
 // What single layers compute in, and the types of their results: Float, Half or BFloat16.

@@ -28,7 +28,8 @@ def compile(model, shapes=None, precision="model", *, level=3, device="cpu", thr
     save: where the engine file is written, for lathe.load().
     plugins: a PluginRegistry with the custom operators of the model.
     io: for inputs and outputs that differ from the model's a type, a format, or both: {"image": ("uint8", "hwc")}. Another type is a
-        cast; "hwc" is memory with channels last (the shape stays logical, N, C, height, width).
+        cast; "hwc" is memory with channels last (the shape stays logical, N, C, height, width), "hwc8" and "hwc16" with channels padded
+        to a multiple.
     lengths: how many tensors an input has that is a sequence, or an optional (0 or 1): {"x": 3}. Those of a sequence are the engine's inputs
         x_0, x_1, x_2, which `shapes` may name; engine(x=[a, b, c]) gives it all three. A sequence that is an output becomes outputs in the
         same way.

@@ -15,6 +15,9 @@ class Calls:
 
     def __init__(self, inputs, outputs):
         self._outputs = outputs
+        for tensor in (*inputs, *outputs):
+            if tensor.format in ("hwc8", "hwc16"):
+                raise InputError("its channels are padded", where=f"tensor '{tensor.name}'", hint="bind its memory by address: ExecutionContext")
         # Everything of a tensor that a call looks at, as Python's own objects.
         self._input_facts = [(t.name, t.dtype) for t in inputs]
         self._output_facts = [(t.name, t.dtype, -1 in t.shape) for t in outputs]

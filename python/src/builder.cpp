@@ -173,7 +173,7 @@ void bind_config(nb::module_& m) {
           nb::arg("tensor"), nb::arg("dtype") = nb::none(), nb::arg("format") = "chw",
           "What callers give as this input, or take as this output: another element type, and how its memory "
           "lies (\"chw\", "
-          "\"hwc\", \"dhwc\").")
+          "\"hwc\", \"hwc8\", \"dhwc\" ...).")
       .def(
           "set_layer_precision",
           [](Config& c, const std::string& layer, std::optional<std::string> compute,

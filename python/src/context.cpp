@@ -60,9 +60,9 @@ struct PyContext {
   }
   void bind_input(const std::string& name, nb::handle object) {
     const auto known = inputs.find(name);
-    const Array array =
-        to_array(object, known != inputs.end() ? known->second : api::TensorInfo{.name = name});
-    context.bind_input(name, type_of(array.dtype(), name), dims_of(array), array.data());
+    const api::TensorInfo input = known != inputs.end() ? known->second : api::TensorInfo{.name = name};
+    const Array array = to_array(object, input);
+    context.bind_input(name, type_of(array.dtype(), name), logical_dims(input, dims_of(array)), array.data());
     bound_inputs[name] = array;
   }
   void bind_output(const std::string& name, const MutableArray& array) {

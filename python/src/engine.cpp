@@ -33,7 +33,8 @@ class Result final : public api::OutputAllocator {
   nb::object take(const api::TensorInfo& info) {
     void* memory = std::exchange(memory_, nullptr);
     const nb::capsule owner(memory, [](void* p) noexcept { std::free(p); });
-    const std::vector<size_t> shape(dims_.begin(), dims_.end());
+    const api::Dims dims = memory_dims(info, dims_);
+    const std::vector<size_t> shape(dims.begin(), dims.end());
     return nb::cast(nb::ndarray<nb::numpy>(memory, shape.size(), shape.data(), owner, nullptr,
                                            dlpack_type(info.type, info.name)));
   }
@@ -178,8 +179,8 @@ nb::object PyEngine::call(const nb::args& args, const nb::kwargs& kwargs, api::P
   std::vector<Array> arrays;  // alive while the engine reads them
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const Array& array = arrays.emplace_back(to_array(arranged[i], inputs_[i]));
-    caller->context.bind_input(inputs_[i].name, type_of(array.dtype(), inputs_[i].name), dims_of(array),
-                               array.data());
+    caller->context.bind_input(inputs_[i].name, type_of(array.dtype(), inputs_[i].name),
+                               logical_dims(inputs_[i], dims_of(array)), array.data());
   }
   std::vector<MutableArray> targets;
   for (size_t i = 0; i < outputs_.size(); ++i) {

@@ -37,6 +37,12 @@ api::Dims dims_of(const AnyArray& array) {
   return dims;
 }
 
+// Where channels are padded an array has the dims of its memory: (N, spatial dims, padded channels).
+bool is_padded(const api::TensorInfo& tensor);
+api::Dims memory_dims(const api::TensorInfo& tensor, const api::Dims& dims);
+// The reverse; throws Error for an array of other dims, and where the number of channels is not known.
+api::Dims logical_dims(const api::TensorInfo& tensor, const api::Dims& memory);
+
 // Any object that is or makes an array: DLPack, buffers and __array_interface__ without a copy; numbers and
 // lists as `type`.
 Array to_array(nb::handle object, const api::TensorInfo& input);

@@ -54,6 +54,48 @@ nb::dlpack::dtype dlpack_type(api::DataType type, const std::string& tensor) {
   refuse_type(std::string(api::data_type_name(type)) + " outputs are not in the bindings yet", tensor);
 }
 
+namespace {
+
+int64_t channel_multiple(const api::TensorInfo& tensor) {
+  if (tensor.format == api::MemoryFormat::ChannelsLast8) return 8;
+  return tensor.format == api::MemoryFormat::ChannelsLast16 ? 16 : 1;
+}
+
+int64_t padded(const api::TensorInfo& tensor, int64_t channels) {
+  const int64_t multiple = channel_multiple(tensor);
+  return (channels + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace
+
+bool is_padded(const api::TensorInfo& tensor) {
+  return channel_multiple(tensor) > 1;
+}
+
+api::Dims memory_dims(const api::TensorInfo& tensor, const api::Dims& dims) {
+  if (!is_padded(tensor)) return dims;
+  api::Dims memory = {dims.at(0)};
+  memory.insert(memory.end(), dims.begin() + 2, dims.end());
+  memory.push_back(padded(tensor, dims.at(1)));
+  return memory;
+}
+
+api::Dims logical_dims(const api::TensorInfo& tensor, const api::Dims& memory) {
+  if (!is_padded(tensor)) return memory;
+  const int64_t channels = tensor.dims.at(1);
+  if (channels < 0 || memory.size() != tensor.dims.size() || memory.back() != padded(tensor, channels))
+    throw api::Error(
+        api::ErrorKind::Input,
+        {.what = "its channels are last and padded to a multiple of " +
+                 std::to_string(channel_multiple(tensor)) + ": the array has other dims",
+         .where = "tensor '" + tensor.name + "'",
+         .hint = channels < 0 ? "bind its memory by address: how many channels it has is not known"
+                              : "give it one of (N, height, width, padded channels)"});
+  api::Dims dims = {memory[0], channels};
+  dims.insert(dims.end(), memory.begin() + 1, memory.end() - 1);
+  return dims;
+}
+
 Array to_array(nb::handle object, const api::TensorInfo& input) {
   Array array;
   if (input.is_string) {
@@ -96,11 +138,12 @@ void bind_types(nb::module_& m) {
       .def_prop_ro(
           "format",
           [](const api::TensorInfo& t) {
-            constexpr const char* names[] = {"chw", "hwc", "chw16"};
+            constexpr const char* names[] = {"chw", "hwc", "chw16", "hwc8", "hwc16"};
             return names[static_cast<int>(t.format)];
           },
-          "How its memory lies: \"chw\" (row-major), \"hwc\" (channels last) or \"chw16\". The shape is "
-          "logical in all.")
+          "How its memory lies: \"chw\" (row-major), \"hwc\" (channels last), \"hwc8\" or \"hwc16\" "
+          "(channels "
+          "last, padded to a multiple) or \"chw16\". The shape is logical in all.")
       .def("__repr__", [](const api::TensorInfo& t) {
         std::string dims;
         for (const std::string& d : t.dim_names) dims += (dims.empty() ? "" : ", ") + d;

@@ -15,18 +15,14 @@ struct StorageLayout {
 
   StorageLayout(const Extents& extents, const Format& format);
   // Of channels that storage has room for.
-  int64_t padded_channels() const {
-    return format.kind == Format::Kind::ChannelBlocked
-               ? (channels + format.block - 1) / format.block * format.block
-               : channels;
-  }
+  int64_t padded_channels() const { return stored_channels(channels, format); }
   // In elements, from the beginning.
   int64_t at(int64_t image, int64_t channel, int64_t position) const {
     switch (format.kind) {
       case Format::Kind::Linear:
         return (image * channels + channel) * positions + position;
       case Format::Kind::ChannelsLast:
-        return (image * positions + position) * channels + channel;
+        return (image * positions + position) * padded_channels() + channel;
       case Format::Kind::ChannelBlocked: {
         const int64_t block = format.block, blocks = (channels + block - 1) / block;
         return ((image * blocks + channel / block) * positions + position) * block + channel % block;

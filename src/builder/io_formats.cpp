@@ -72,7 +72,7 @@ struct NamedFormat {
   std::string_view name;
   size_t rank;  // that it is for; 0: any
   Format format;
-  int64_t multiple;  // of channels: no memory is padded
+  int64_t multiple;  // of channels
 };
 constexpr NamedFormat kNamed[] = {
     {"chw", 0, kLinear, 1},        {"hwc", 4, kChannelsLast, 1},    {"dhwc", 5, kChannelsLast, 1},
@@ -86,17 +86,22 @@ Format io_format(std::string_view name, const Shape& shape) {
   const auto known = std::ranges::find(kNamed, name, &NamedFormat::name);
   if (known == std::end(kNamed))
     throw_input_error("no engine has memory in format " + std::string(name) +
-                          " (chw, hwc and dhwc; hwc8, hwc16, dhwc8 and chw16 where no channel is padded)",
+                          " (chw, hwc, hwc8, hwc16, dhwc and dhwc8; chw16 where no channel is padded)",
                       ErrorCode::InvalidConfig);
   if (known->rank != 0 && known->rank != shape.size())
     throw_input_error("format " + std::string(name) + " is for tensors of rank " +
                           std::to_string(known->rank) + ", this one is " + to_string(shape),
                       ErrorCode::InvalidConfig);
-  if (known->multiple > 1 && (known_channels(shape) < 0 || known_channels(shape) % known->multiple != 0))
-    throw_input_error("format " + std::string(name) + " pads channels to a multiple of " +
-                          std::to_string(known->multiple) + ", and " + to_string(shape) +
-                          " has another number of them; memory is never padded here: take chw or hwc",
-                      ErrorCode::InvalidConfig);
+  const bool padded =
+      known->multiple > 1 && (known_channels(shape) < 0 || known_channels(shape) % known->multiple != 0);
+  if (padded && known->format.kind == Format::Kind::ChannelsLast)
+    return {Format::Kind::ChannelsLast, static_cast<int>(known->multiple)};
+  if (padded)
+    throw_input_error(
+        "format " + std::string(name) + " pads channels to a multiple of " + std::to_string(known->multiple) +
+            ", and " + to_string(shape) +
+            " has another number of them; such memory is not padded here: take chw, hwc or hwc16",
+        ErrorCode::InvalidConfig);
   return known->format;
 }
 

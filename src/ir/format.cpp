@@ -10,7 +10,7 @@ std::string to_string(const Format& format) {
     case Format::Kind::Linear:
       return "linear";
     case Format::Kind::ChannelsLast:
-      return "channels_last";
+      return format.block == 1 ? "channels_last" : "channels_last" + std::to_string(format.block);
     case Format::Kind::ChannelBlocked:
       return "blocked" + std::to_string(format.block);
   }
@@ -19,18 +19,20 @@ std::string to_string(const Format& format) {
 }
 
 Format format_from_string(std::string_view text) {
-  for (const Format& format : {kLinear, kChannelsLast, kBlocked8, kBlocked16}) {
+  for (const Format& format :
+       {kLinear, kChannelsLast, kChannelsLast8, kChannelsLast16, kBlocked8, kBlocked16}) {
     if (text == to_string(format)) return format;
   }
-  throw_input_error("unknown tensor format \"" + std::string(text) +
-                    "\" (known: linear, channels_last, blocked8, blocked16)");
+  throw_input_error(
+      "unknown tensor format \"" + std::string(text) +
+      "\" (known: linear, channels_last, channels_last8, channels_last16, blocked8, blocked16)");
 }
 
 int64_t storage_elements(const Extents& extents, const Format& format) {
-  if (format.kind != Format::Kind::ChannelBlocked) return element_count(extents);
-  check(extents.size() >= 2, "a channel-blocked tensor needs a channel axis: " + to_string(extents));
+  if (format.block == 1) return element_count(extents);
+  check(extents.size() >= 2, "a tensor with padded channels needs a channel axis: " + to_string(extents));
   Extents padded = extents;
-  padded[1] = (padded[1] + format.block - 1) / format.block * format.block;
+  padded[1] = stored_channels(padded[1], format);
   return element_count(padded);
 }
 
@@ -45,7 +47,7 @@ Extents format_strides(const Extents& extents, const Format& format) {
   int64_t stride = 1;
   if (format.kind == Format::Kind::ChannelsLast) {
     strides[1] = 1;
-    stride = extents[1];
+    stride = stored_channels(extents[1], format);
     for (size_t i = extents.size(); i-- > 2;) {
       strides[i] = stride;
       stride *= extents[i];

@@ -25,7 +25,7 @@ std::vector<Dim> storage_strides(const Value& value) {
   const bool last = value.format.kind == Format::Kind::ChannelsLast;
   const Dim& channels = value.shape[1];
   const Dim block = value.format.block;
-  Dim step = last ? channels : block;
+  Dim step = last ? ceil_div(channels, block) * block : block;
   for (size_t d = rank; d-- > 2;) strides[d] = step, step = step * value.shape[d];
   strides[1] = 1;
   if (!last)  // step is block * spatial elements here, and a channel is a block's share of it
@@ -188,7 +188,7 @@ class Analyzer {
 Dim storage_bytes(const Value& value) {
   Dim elements = 1;
   for (size_t d = 0; d < value.shape.size(); ++d) {
-    const bool padded = d == 1 && value.format.kind == Format::Kind::ChannelBlocked;
+    const bool padded = d == 1 && value.format.block > 1;
     const Dim block = value.format.block;
     elements = elements * (padded ? ceil_div(value.shape[d], block) * block : value.shape[d]);
   }

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "backend/storage_layout.h"
 #include "ops/interpreter.h"
 
 namespace lathe {
@@ -369,7 +370,8 @@ Bindings make_bindings(Context& context, std::span<const Tensor> inputs, Stream&
   };
   for (size_t i = 0; i < inputs.size(); ++i) {
     add(context.input_bytes(i));
-    const auto bytes = inputs[i].bytes();
+    const Tensor stored = in_format(inputs[i], context.engine().inputs()[i].format);
+    const auto bytes = stored.bytes();
     if (!bytes.empty()) backend.copy_to_device(bindings.addresses.back(), bytes.data(), bytes.size(), stream);
   }
   for (size_t i = 0; i < context.engine().outputs().size(); ++i) add(context.output_bytes(i));
@@ -400,9 +402,15 @@ EngineDifference diff_engine(const Graph& model, Context& context, std::span<con
                            {.before = [&](size_t layer) { observer.before(layer); },
                             .after = [&](size_t layer) { observer.after(layer); }});
   for (size_t i = 0; i < engine.outputs().size(); ++i) {
-    Tensor actual = Tensor::allocate(engine.outputs()[i].dtype, context.output_extents(i));
+    const TensorInfo& output = engine.outputs()[i];
+    const Extents extents = context.output_extents(i);
+    const bool linear = output.format.is_linear();
+    Tensor actual =
+        linear ? Tensor::allocate(output.dtype, extents)
+               : Tensor::allocate(DType::UInt8, {storage_bytes(output.dtype, extents, output.format)});
     context.copy_output(i, actual, bindings.addresses[inputs.size() + i], *stream);
     stream->synchronize();
+    if (!linear) actual = to_linear({output.dtype, output.format}, extents, actual.bytes().data());
     observer.result.outputs.push_back({engine.outputs()[i].name, compare(actual, oracle.outputs()[i])});
   }
   return std::move(observer.result);

@@ -93,7 +93,8 @@ void ExecutionContext::bind_input(std::string_view input, DataType type, const D
     const Use use(impl().busy);
     Binding& b = impl_->find(input, true);
     impl_->check_not_state(b);
-    const size_t bytes = data_bytes(type, volume(dims));
+    (void)volume(dims);  // throws for negative extents
+    const auto bytes = static_cast<size_t>(storage_bytes(to_dtype(type), dims, b.info->format));
     impl_->check_memory(b, type, data, bytes);
     impl_->ready = false;
     impl_->context->set_input_shape(b.info->name, dims);

@@ -228,7 +228,7 @@ struct ExecutionContext::Impl {
       if (b.is_input || !context->output_is_data_dependent(b.index)) continue;
       if (b.allocator == nullptr && !is_held(b)) continue;
       const auto bytes =
-          static_cast<size_t>(dtype_bytes(b.info->dtype, element_count(context->output_extents(b.index))));
+          static_cast<size_t>(storage_bytes(b.info->dtype, context->output_extents(b.index), b.info->format));
       void* memory = room_for_result(b, bytes);
       if (bytes == 0) continue;
       const Backend& backend = *context->engine().backend();

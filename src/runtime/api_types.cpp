@@ -12,9 +12,11 @@ std::vector<v1::TensorInfo> to_public(const std::vector<TensorInfo>& infos) {
     v1::TensorInfo info{.name = t.name,
                         .type = to_data_type(t.dtype),
                         .is_shape_tensor = t.contents.has_value(),
-                        .format = t.format.is_linear()        ? v1::MemoryFormat::Linear
-                                  : t.format == kChannelsLast ? v1::MemoryFormat::ChannelsLast
-                                                              : v1::MemoryFormat::ChannelsBlocked16,
+                        .format = t.format.is_linear()          ? v1::MemoryFormat::Linear
+                                  : t.format == kChannelsLast   ? v1::MemoryFormat::ChannelsLast
+                                  : t.format == kChannelsLast8  ? v1::MemoryFormat::ChannelsLast8
+                                  : t.format == kChannelsLast16 ? v1::MemoryFormat::ChannelsLast16
+                                                                : v1::MemoryFormat::ChannelsBlocked16,
                         .is_string = t.is_string};
     for (const Dim& d : t.shape) {
       info.dims.push_back(d.is_constant() ? d.value() : -1);

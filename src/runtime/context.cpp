@@ -7,10 +7,10 @@
 
 #include "backend/caller_memory.h"
 #include "backend/nested_layers.h"
+#include "backend/storage_layout.h"
 #include "base/error.h"
 #include "ir/dim_clamps.h"
 #include "runtime/engine.h"
-#include "runtime/io_memory.h"
 
 namespace lathe {
 
@@ -276,7 +276,8 @@ bool Context::output_is_data_dependent(size_t index) const {
 }
 
 int64_t Context::input_bytes(size_t index) {
-  return dtype_bytes(engine_->inputs().at(index).dtype, element_count(input_extents(index)));
+  const TensorInfo& input = engine_->inputs().at(index);
+  return storage_bytes(input.dtype, input_extents(index), input.format);
 }
 
 bool Context::output_is_held(size_t index) const {
@@ -310,7 +311,8 @@ int64_t Context::largest_output_bytes(size_t index) {
   if (!state_ || output_is_held(index)) return now;
   const Graph& graph = engine_->graph(profile_);
   const Extents most = largest_extents(graph.value(graph.outputs().at(index)).shape);
-  return std::max(now, dtype_bytes(engine_->outputs().at(index).dtype, element_count(most)));
+  const TensorInfo& output = engine_->outputs().at(index);
+  return std::max(now, storage_bytes(output.dtype, most, output.format));
 }
 
 int64_t Context::output_bytes(size_t index) {
@@ -319,7 +321,8 @@ int64_t Context::output_bytes(size_t index) {
   ran_ = false;  // the bound, not what the last run found
   const Extents extents = output_extents(index);
   ran_ = ran && resolved_;
-  return dtype_bytes(engine_->outputs().at(index).dtype, element_count(extents));
+  const TensorInfo& output = engine_->outputs().at(index);
+  return storage_bytes(output.dtype, extents, output.format);
 }
 
 void Context::enqueue(std::span<void* const> bindings, Stream& stream) {
@@ -388,13 +391,19 @@ std::vector<Tensor> Context::run(std::span<const Tensor> linear_inputs) {
   const std::vector<size_t> own_in = own_inputs(), own_out = own_outputs();
   std::vector<Tensor> inputs;
   for (size_t i = 0; i < linear_inputs.size(); ++i)
-    inputs.push_back(reordered(linear_inputs[i], kLinear, engine_->inputs()[own_in[i]].format));
+    inputs.push_back(in_format(linear_inputs[i], engine_->inputs()[own_in[i]].format));
   const Backend& backend = *engine_->backend();
   std::vector<Tensor> outputs;
+  // As it lies in memory: bytes where that is not linear.
+  const auto room_for = [&](size_t k, const Extents& extents) {
+    const TensorInfo& output = engine_->outputs()[k];
+    if (output.format.is_linear()) return Tensor::allocate(output.dtype, extents);
+    return Tensor::allocate(DType::UInt8, {storage_bytes(output.dtype, extents, output.format)});
+  };
   for (const size_t k : own_out) {
     ran_ = false;
-    const Extents room = output_is_held(k) ? Extents{0} : output_extents(k);
-    outputs.push_back(Tensor::allocate(engine_->outputs()[k].dtype, room));
+    outputs.push_back(output_is_held(k) ? Tensor::allocate(DType::UInt8, {0})
+                                        : room_for(k, output_extents(k)));
   }
   std::vector<void*> bindings(engine_->inputs().size() + engine_->outputs().size(), nullptr);
   std::vector<std::unique_ptr<Buffer>> buffers;
@@ -412,14 +421,18 @@ std::vector<Tensor> Context::run(std::span<const Tensor> linear_inputs) {
   enqueue(bindings, *stream_);
   for (size_t i = 0; i < outputs.size(); ++i) {
     const size_t k = own_out[i];
-    if (output_is_held(k)) outputs[i] = Tensor::allocate(outputs[i].dtype(), output_extents(k));
+    if (output_is_held(k)) outputs[i] = room_for(k, output_extents(k));
     if (output_is_held(k) || !backend.is_host())
       copy_output(k, outputs[i], bindings[first_output + k], *stream_);
   }
   stream_->synchronize();
   for (size_t i = 0; i < outputs.size(); ++i) {
-    shrink(outputs[i], output_extents(own_out[i]));
-    outputs[i] = reordered(outputs[i], engine_->outputs()[own_out[i]].format, kLinear);
+    const TensorInfo& output = engine_->outputs()[own_out[i]];
+    const Extents found = output_extents(own_out[i]);
+    if (output.format.is_linear())
+      shrink(outputs[i], found);
+    else
+      outputs[i] = to_linear({output.dtype, output.format}, found, outputs[i].bytes().data());
   }
   return outputs;
 }

@@ -398,13 +398,46 @@ TEST_F(IoTypes, ChannelsLastIsHowMemoryLies) {
   }
 }
 
+// What lies behind the channels is neither read nor written by run()'s linear tensors.
+TEST_F(IoTypes, ChannelsArePadded) {
+  for (const bool save : {false, true}) {
+    Engine engine = build_with({{"x", {DataType::Half, "hwc8"}}, {"y", {std::nullopt, "hwc16"}}});
+    if (save) engine = Runtime(logger).load(engine.serialize());
+    EXPECT_EQ(engine.inputs()[0].format, MemoryFormat::ChannelsLast8);
+    EXPECT_EQ(engine.outputs()[0].format, MemoryFormat::ChannelsLast16);
+    EXPECT_EQ(engine.inputs()[0].dims, (Dims{-1, 2, 2, 2}));
+    ExecutionContext context = engine.create_context();
+    context.set_input_shape("x", {2, 2, 2, 2});
+    EXPECT_EQ(context.tensor_bytes("x"), 2u * 4 * 8 * 2);
+    EXPECT_EQ(context.tensor_bytes("y"), 2u * 4 * 16 * 4);
+    constexpr uint16_t kNan = 0x7e00, kOne = 0x3c00, kMinusTwo = 0xc000;
+    std::vector<uint16_t> x(2 * 4 * 8, kNan);
+    for (size_t pixel = 0; pixel < 8; ++pixel) {
+      x[pixel * 8] = kOne;
+      x[pixel * 8 + 1] = pixel == 5 ? kOne : kMinusTwo;
+    }
+    std::vector<float> y(2 * 4 * 16, -1);
+    context.bind_input("x", DataType::Half, {2, 2, 2, 2}, x.data());
+    context.bind_output("y", DataType::Float, y.data(), y.size() * 4);
+    context.execute();
+    for (size_t pixel = 0; pixel < 8; ++pixel) {
+      EXPECT_EQ(y[pixel * 16], 1);
+      EXPECT_EQ(y[pixel * 16 + 1], pixel == 5 ? 1 : 0);
+    }
+    HostTensor linear(DataType::Half, {1, 2, 2, 2});
+    for (size_t i = 0; i < 8; ++i) linear.data<uint16_t>()[i] = i == 6 ? kOne : kMinusTwo;
+    EXPECT_EQ(context.run({linear})[0].data<float>()[6], 1);
+    EXPECT_EQ(context.run({linear})[0].data<float>()[5], 0);
+  }
+}
+
 TEST_F(IoTypes, WhatCannotBeIsSaid) {
   const auto refused = [&](const std::string& name, const IoType& type) {
     return message_of(ErrorKind::Input, [&] { build_with({{name, type}}); });
   };
   expect_part(refused("z", {DataType::Half}), "no input or output 'z'");
   expect_part(refused("x", {std::nullopt, "chw32"}), "no engine has memory in format chw32");
-  expect_part(refused("x", {std::nullopt, "hwc8"}), "pads channels to a multiple of 8");
+  expect_part(refused("x", {std::nullopt, "chw16"}), "pads channels to a multiple of 16");
   expect_part(refused("x", {std::nullopt, "dhwc"}), "is for tensors of rank 5");
   expect_part(refused("x", {DataType::Int4}), "less than a byte");
 }

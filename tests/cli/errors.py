@@ -91,7 +91,7 @@ def models(t):
              ["re:\\[E\\] \\[TRT\\] .*input.*", "[E] Required optimization profile is invalid", *NO_NETWORK])
     t.expect(t.run("--onnx=tiny.onnx", "--shapes=input:1x3"), 1, [FAILED], ["re:\\[E\\] \\[TRT\\] .*input.*"])
     t.expect(t.run("--onnx=tiny.onnx", "--int8"), 1, [FAILED], ["re:\\[E\\] --int8 needs .*QuantizeLinear.*", *NO_NETWORK])
-    for formats, text in (("fp32:chw32", "no engine has memory in format chw32"), ("fp32:hwc8", "pads channels to a multiple of 8"),
+    for formats, text in (("fp32:chw32", "no engine has memory in format chw32"), ("fp32:chw16", "pads channels to a multiple of 16"),
                           ("int4:chw", "types of less than a byte are not cast"), ("fp16:chw,fp16:chw", "The number of inputIOFormats must match")):
         t.expect(t.run("--onnx=tiny.onnx", f"--inputIOFormats={formats}"), 1, [FAILED], [f"re:\\[E\\] .*{text}.*"])
     r = t.run("--onnx=tiny.onnx", "--device=0")

@@ -201,6 +201,15 @@ def inputs(t):
         t.expect(r, 0, [f"[I] Using values loaded from {name} for input input"])
         results.append(load(t, "x.json"))
     t.check(results[0] == results[1] == results[2], f"inputs from files give different outputs: {results}")
+    numbers = struct.unpack(f"<{3 * 4096}f", data)
+    (t.folder / "hwc.bin").write_bytes(struct.pack(f"<{3 * 4096}f", *(numbers[c * 4096 + p] for p in range(4096) for c in range(3))))
+    for padded in ("hwc", "hwc8", "hwc16"):
+        r = t.run("--onnx=tiny.onnx", "--optShapes=input:1x3x64x64", *QUICK, f"--inputIOFormats=fp32:{padded}", "--saveEngine=padded.engine",
+                  "--loadInputs=input:hwc.bin", "--exportOutput=x.json")
+        t.expect(r, 0, ["[I] Using values loaded from hwc.bin for input input"])
+        differences = [abs(a - b) for a, b in zip(load(t, "x.json")[0]["values"], results[0][0]["values"])]
+        t.check(max(differences) < 1e-5, f"{padded} gives different outputs: {differences}")
+        t.expect(t.run("diff", "tiny.onnx", "padded.engine", program="lathe"), 0, ["re:PASSED: .*"])
     r = t.run("--loadEngine=tiny.engine", "--shapes=input:1x3x64x64", *QUICK, "--dumpRawBindingsToFile", "--loadInputs=input:x.bin")
     t.expect(r, 0, ["[I] Dumping I/O Bindings to RAW Files:"])
     t.check((t.folder / "input.input.1.3.64.64.fp32.raw").read_bytes() == data, "the raw input differs")

@@ -166,6 +166,18 @@ class InputsAndOutputs(unittest.TestCase):
         y = engine(memory).reshape(1, 2, 3, 2).transpose(0, 3, 1, 2)
         np.testing.assert_array_equal(y, np.maximum(IMAGE, 0))
 
+    def test_padded_channels(self):
+        engine = lathe.compile(RELU, level=0, io={"x": "hwc8", "y": "hwc16"}, progress=False)
+        self.assertEqual([(t.format, t.shape) for t in (*engine.inputs, *engine.outputs)], [("hwc8", (1, 2, 2, 3)), ("hwc16", (1, 2, 2, 3))])
+        memory = np.full((1, 2, 3, 8), np.nan, np.float32)  # as it lies
+        memory[..., :2] = IMAGE.transpose(0, 2, 3, 1)
+        y = engine(memory)
+        self.assertEqual(y.shape, (1, 2, 3, 16))
+        np.testing.assert_array_equal(y[..., :2].transpose(0, 3, 1, 2), np.maximum(IMAGE, 0))
+        for wrong in (IMAGE, memory[..., :2]):
+            with self.assertRaisesRegex(lathe.InputError, "padded to a multiple of 8"):
+                engine(wrong)
+
     def test_what_cannot_be(self):
         for io, text in (({"z": "hwc"}, "no input or output 'z'"), ({"x": "chw32x"}, "no tensor has type"), ({"x": ("hwc", "chw")}, "no type and format")):
             with self.assertRaisesRegex(lathe.InputError, text):

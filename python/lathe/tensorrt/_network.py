@@ -92,7 +92,7 @@ class ITensor:
     @allowed_formats.setter
     def allowed_formats(self, formats):
         if not any(formats & (1 << f) for f in _FORMATS):
-            raise NotSupported("ITensor.allowed_formats", "none of these; engines have LINEAR, HWC and DHWC, and HWC8, HWC16, DHWC8 and CHW16 "
+            raise NotSupported("ITensor.allowed_formats", "none of these; engines have LINEAR, HWC, HWC8, HWC16, DHWC and DHWC8, and CHW16 "
                                "where no channel is padded")
         self._formats = formats
 

@@ -157,8 +157,8 @@ class ICudaEngine:
 
     def get_tensor_format(self, name, profile_index=0):
         form = self._tensor(name).format
-        channels_last = t.TensorFormat.DHWC if len(self._tensor(name).shape) == 5 else t.TensorFormat.HWC
-        return {"chw": t.TensorFormat.LINEAR, "hwc": channels_last, "chw16": t.TensorFormat.CHW16}[form]
+        form = {"chw": "linear"}.get(form, form).upper()
+        return t.TensorFormat["D" + form if form in ("HWC", "HWC8") and len(self._tensor(name).shape) == 5 else form]
 
     def get_tensor_format_desc(self, name, profile_index=0):
         form, dtype = self.get_tensor_format(name), self.get_tensor_dtype(name).name
@@ -292,10 +292,15 @@ class IExecutionContext:
         return t.Dims(self._context.tensor_shape(name))
 
     def get_tensor_strides(self, name):
-        strides, step = [], 1
-        for extent in reversed(self.get_tensor_shape(name)):
-            strides.insert(0, step)
-            step *= max(extent, 0)
+        shape, form = list(self.get_tensor_shape(name)), self.engine._tensor(name).format
+        order, strides, step = list(range(len(shape))), [1] * len(shape), 1
+        if form.startswith("hwc"):  # channels last, rounded up to a multiple
+            order.append(order.pop(1))
+            multiple = int(form[3:] or 1)
+            shape[1] = -(-shape[1] // multiple) * multiple
+        for axis in reversed(order):
+            strides[axis] = step
+            step *= max(shape[axis], 0)
         return t.Dims(strides)
 
     def infer_shapes(self):

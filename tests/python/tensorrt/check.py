@@ -119,6 +119,24 @@ class InputsAndOutputs(Case):
         self.assertEqual((engine.get_tensor_dtype("input"), engine.get_tensor_format("input")), (trt.int32, trt.TensorFormat.HWC))
         self.assertEqual((engine.get_tensor_dtype("output"), engine.get_tensor_format("output")), (trt.float16, trt.TensorFormat.LINEAR))
 
+    def test_padded_channels(self):
+        x = self.network.add_input("x", trt.float32, (1, 3, 2, 4))
+        y = self.network.add_activation(x, trt.ActivationType.RELU).get_output(0)
+        y.name = "y"
+        self.network.mark_output(y)
+        x.allowed_formats, y.allowed_formats = 1 << trt.TensorFormat.HWC8, 1 << trt.TensorFormat.HWC16
+        engine = self.engine()
+        self.assertEqual([engine.get_tensor_format(n) for n in "xy"], [trt.TensorFormat.HWC8, trt.TensorFormat.HWC16])
+        context = engine.create_execution_context()
+        self.assertEqual([tuple(context.get_tensor_strides(n)) for n in "xy"], [(64, 1, 32, 8), (128, 1, 64, 16)])
+        image = np.random.default_rng(1).standard_normal((1, 3, 2, 4), np.float32)
+        memory, result = np.full((1, 2, 4, 8), np.nan, np.float32), np.zeros((1, 2, 4, 16), np.float32)
+        memory[..., :3] = image.transpose(0, 2, 3, 1)
+        context.set_tensor_address("x", memory.ctypes.data)
+        context.set_tensor_address("y", result.ctypes.data)
+        self.assertTrue(context.execute_async_v3(0))
+        np.testing.assert_array_equal(result[..., :3].transpose(0, 3, 1, 2), np.maximum(image, 0))
+
 
 class Plugins(Case):
     def test_registry(self):

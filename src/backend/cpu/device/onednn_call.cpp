@@ -51,7 +51,12 @@ dnnl::memory::desc onednn_desc(const TensorType& type, const Extents& extents) {
     else
       tag = type.format.block == 16 ? k16Tags[rank - 3] : k8Tags[rank - 3];
   }
-  return {dnnl::memory::dims(extents.begin(), extents.end()), onednn_type(type.dtype), tag};
+  const dnnl::memory::dims dims(extents.begin(), extents.end());
+  if (type.format.kind == Format::Kind::ChannelsLast && type.format.block > 1) {
+    const Extents strides = format_strides(extents, type.format);
+    return {dims, onednn_type(type.dtype), dnnl::memory::dims(strides.begin(), strides.end())};
+  }
+  return {dims, onednn_type(type.dtype), tag};
 }
 
 std::string onednn_impl_name(const char* impl_info) {

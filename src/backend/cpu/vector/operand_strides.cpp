@@ -35,7 +35,7 @@ LogicalStrides logical_strides(const Extents& extents, const Format& format, siz
     case Format::Kind::ChannelsLast:
       check(rank >= 2, "channels-last needs a channel dim");
       out.strides[1] = 1;
-      stride = e[1];
+      stride = stored_channels(e[1], format);
       for (size_t d = rank; d-- > 2; stride *= e[d]) out.strides[d] = stride;
       out.strides[0] = stride;
       break;
@@ -59,7 +59,7 @@ StorageWalk storage_walk(const Extents& extents, const Format& format) {
   const bool blocked = format.kind == Format::Kind::ChannelBlocked;
   if (blocked) walk.push_back(block_count(extents[1], format.block));
   walk.insert(walk.end(), extents.begin() + 2, extents.end());
-  walk.push_back(blocked ? format.block : extents[1]);
+  walk.push_back(blocked ? format.block : stored_channels(extents[1], format));
   return {walk};
 }
 

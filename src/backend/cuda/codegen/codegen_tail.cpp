@@ -112,7 +112,8 @@ std::vector<Dim> storage_strides(const Shape& shape, const Format& format) {
   Dim stride = 1;
   for (size_t i = order.size(); i-- > 0;) {
     strides[order[i]] = stride;
-    stride = stride * shape[order[i]];
+    const Dim block = order[i] == 1 && !format.is_linear() ? format.block : 1;
+    stride = stride * ceil_div(shape[order[i]], block) * block;
   }
   return strides;
 }

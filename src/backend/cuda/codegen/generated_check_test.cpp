@@ -294,8 +294,7 @@ bool is_run(size_t place) {
 void compile_once(const Tactic& tactic, const LayerSource& source) {
   static std::set<std::string> seen;
   const auto device = described();
-  if (device->libraries->nvrtc == nullptr ||
-      !seen.insert(runs_all() ? describe(tactic) : tactic.name).second)
+  if (device->libraries->nvrtc == nullptr || !seen.insert(runs_all() ? describe(tactic) : tactic.name).second)
     return;
   for (const KernelSource& kernel : source.kernels) {
     compile_source(*device, kernel.entry, kernel.source);
@@ -335,8 +334,7 @@ int check_generated(const GeneratedFamily& family, const std::vector<LayerCase>&
     std::map<std::string, int> seen;  // per types
     for (const Tactic& tactic : family.list(query, *described()))
       if (tactic.support.ok &&
-          (gpu() || seen[describe(tactic).substr(tactic.name.size())]++ < layer.emulated) &&
-          is_run(listed++))
+          (gpu() || seen[describe(tactic).substr(tactic.name.size())]++ < layer.emulated) && is_run(listed++))
         runs.push_back({problems.size() - 1, tactic, family.generate(query, tactic, *described())});
   }
   std::vector<const KernelSource*> kernels;

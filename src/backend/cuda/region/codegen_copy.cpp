@@ -364,7 +364,8 @@ std::vector<Tactic> list_reformat(const LayerQuery& query) {
   Tactic t = linear_tactic(query, kCopyRunner, "cuda_reformat");
   t.inputs[0] = {in.dtype, in.format};
   t.outputs[0] = {out.dtype, out.format};
-  if (in.format.block > 1 || out.format.block > 1)
+  const auto is_blocked = [](const Format& format) { return format.kind == Format::Kind::ChannelBlocked; };
+  if (is_blocked(in.format) || is_blocked(out.format))
     t.support = Support::no("blocked formats are the CPU's");
   else if (in.dtype != out.dtype && !(stores_numbers(query, node.inputs[0], t.inputs[0]) &&
                                       stores_numbers(query, node.outputs[0], t.outputs[0])))
