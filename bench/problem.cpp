@@ -9,7 +9,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "ir/edit.h"
+#include "ir/text.h"
+
 #include "ops/build.h"
 
 namespace lathe::bench {
@@ -233,6 +236,23 @@ ValueId add_pointwise(const std::string& text, const Numbers& v, GraphEditor& ed
   return append_node(editor, "layer", Pointwise{PointwiseCode::Neg}, {x}, {})[0];
 }
 
+Problem layer_of_file(const std::string& text, const std::string& path) {
+  Problem problem{.text = text, .graph = parse_graph(read_file(path))};
+  verify_graph(problem.graph);
+  if (problem.graph.order().size() != 1)
+    throw_input_error(fmt::format("problem '{}': the graph has {} layers instead of one", text,
+                                  problem.graph.order().size()));
+  problem.node = problem.graph.order()[0];
+  const Node& node = problem.graph.node(problem.node);
+  std::vector<Extents> inputs, outputs;
+  for (const ValueId v : node.inputs)
+    inputs.push_back(v == kNoValue ? Extents() : to_extents(problem.graph.value(v).shape));
+  for (const ValueId v : node.outputs)
+    outputs.push_back(v == kNoValue ? Extents() : to_extents(problem.graph.value(v).shape));
+  problem.operations = node_flops(node, {inputs, outputs});
+  return problem;
+}
+
 }  // namespace
 
 Problem parse_problem(const std::string& text) {
@@ -243,7 +263,8 @@ Problem parse_problem(const std::string& text) {
   std::istringstream rest(text.substr(colon + 1));
   std::string numbers, word;
   std::getline(rest, numbers, ',');
-  Problem problem{.text = text};
+  const bool from_file = kind == "graph";
+  Problem problem = from_file ? layer_of_file(text, numbers) : Problem{.text = text};
   GraphEditor editor(problem.graph);
   static const std::map<std::string, std::string> kActivations = {
       {"relu", "Relu({})"}, {"relu6", "Clip[0,6]({})"}, {"silu", "Silu[1]({})"}, {"gelu", "GeluErf({})"}};
@@ -260,7 +281,9 @@ Problem parse_problem(const std::string& text) {
     return program;
   };
   ValueId y = kNoValue;
-  if (kind == "conv")
+  if (from_file)
+    y = problem.graph.node(problem.node).outputs[0];
+  else if (kind == "conv")
     y = add_conv(text, parse_numbers(text, numbers, "nchwkrsuvpqg"), editor, problem.operations);
   else if (kind == "matmul")
     y = add_matmul(text, parse_numbers(text, numbers, "bmnk"), editor, problem.operations);
@@ -291,9 +314,14 @@ Problem parse_problem(const std::string& text) {
   else
     throw_input_error(fmt::format(
         "problem '{}': unknown kind '{}': use conv, matmul, feed_forward, depthwise_block, attention, "
-        "maxpool, avgpool, squeeze_excite, softmax, layer_norm, group_norm, mean, resize, heads or pointwise",
+        "maxpool, avgpool, squeeze_excite, softmax, layer_norm, group_norm, mean, resize, heads, pointwise "
+        "or graph",
         text, kind));
   problem.node = problem.graph.value(y).producer;
+  if (from_file && std::any_of(words.begin(), words.end(),
+                               [](const auto& w) { return w != "f32" && w != "bf16" && w != "f16"; }))
+    throw_input_error(
+        fmt::format("problem '{}': a layer of a file has its own epilogue: use f32, bf16 or f16", text));
 
   // The layer's result is value 0 of its epilogue, the operand of `add` 1, then come the results of the
   // instructions.
@@ -324,7 +352,7 @@ Problem parse_problem(const std::string& text) {
     if (adds) operands.push_back(editor.add_input("other", DType::Float32, problem.graph.value(y).shape));
     editor.set_epilogue(problem.node, PointwiseProgram::parse(program, adds ? 2 : 1), operands);
   }
-  editor.mark_output(y);
+  if (!from_file) editor.mark_output(y);
   return problem;
 }
 

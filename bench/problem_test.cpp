@@ -66,6 +66,11 @@ TEST(Problem, LayersThatAreNoProducts) {
   EXPECT_EQ(result("resize:n2c3h4u3"), "[2, 3, 12, 12]");
   EXPECT_EQ(result("heads:b2s5h3d4"), "[2, 3, 5, 4]");
   EXPECT_EQ(result("pointwise:m3n5,add,gelu"), "[3, 5]");
+  const std::string file = testing::TempDir() + "problem_layer.ir";
+  std::ofstream(file)
+      << "graph \"g\" {\n input %x: float32[3, 5]\n %y: float32[3, 5] = Softmax \"s\" (%x)\n output %y\n}\n";
+  EXPECT_EQ(result("graph:" + file + ",f16"), "[3, 5]");
+  EXPECT_NE(error_of("graph:" + file + ",relu").find("has its own epilogue"), std::string::npos);
 }
 
 // The tests run in the project's folder.

@@ -122,6 +122,7 @@ void add_hopper_stages(KernelBuilder& b, const HopperTile& tile, const HopperSta
   b.kernel().resident = tile.resident;
   b.kernel().shared_bytes = 1024 + s.barriers_at + 8 * (2 * s.stages + s.more_barriers);
   b.constants({{"GROUPS", tile.groups},
+               {"TEAMS", s.teams},
                {"BN", tile.bn},
                {"STAGES", s.stages},
                {"BARRIERS", s.barriers_at},

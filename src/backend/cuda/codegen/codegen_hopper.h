@@ -61,6 +61,7 @@ struct HopperStages {
   int barriers_at = 0;    // bytes from the first stage on
   int more_barriers = 0;  // besides those of the stages
   int step = 64;          // elements of K in a stage
+  int teams = 1;          // of warpgroups, each with tiles of its own
   int width = 1;          // results that are stored at once
   int kept_at = 0;        // where B is kept; 0: it comes with the stages
 };

@@ -316,8 +316,21 @@ std::string literal_text(const Tail::Operand& o) {
 
 }  // namespace
 
+bool Tail::is_of_columns(size_t operand, const Columns& columns, int v) const {
+  const std::vector<Dim>&s = walk_.strides[operand], &extents = walk_.extents;
+  const size_t dims = extents.size();
+  if (dims < 2 || !s.back().is_constant(1) || !(extents.back() == columns.length) ||
+      !divides(v, columns.length))
+    return false;
+  const bool stack = !columns.matrices.is_constant(1) && extents[0] == columns.matrices;
+  for (size_t d = 0; d + 1 < dims; ++d)
+    if (!s[d].is_constant(0) && !(stack && d == 0 && s[0] == columns.length)) return false;
+  // One row for all matrices lies elsewhere than at their columns.
+  return columns.matrices.is_constant(1) || (stack && s[0] == columns.length);
+}
+
 std::string Tail::emit_loads(KernelBuilder& b, int v, const std::string& owner, std::string& members,
-                             std::vector<std::string>& names, std::string* raw) const {
+                             std::vector<std::string>& names, Apart* apart) const {
   const size_t dims = walk_.extents.size();
   std::string text, coordinates;
   bool decoded = false;
@@ -351,10 +364,16 @@ std::string Tail::emit_loads(KernelBuilder& b, int v, const std::string& owner, 
       names.push_back(x);
       continue;
     }
-    if (contiguous && raw) {
+    if (apart && is_of_columns(i, apart->columns, v)) {
+      apart->columns.members += type + " " + member + "[" + vs + "];\n";
+      apart->columns.loads += "load(" + pointer + " + (" + apart->columns.at + "), o." + member + ");\n";
+      names.push_back("c." + member + "[j]");
+      continue;
+    }
+    if (contiguous && apart) {
       members += "Raw<" + b.input_type(o.input, o.type.dtype) + ", " + vs + "> " + member + ";\n";
       text += "load_raw(" + pointer + " + at, " + x + ");\n";
-      *raw += type + " " + member + "[" + vs + "];\nwiden_raw(" + x + ", " + member + ");\n";
+      apart->numbers += type + " " + member + "[" + vs + "];\nwiden_raw(" + x + ", " + member + ");\n";
       names.push_back(member + "[j]");
       continue;
     }
@@ -535,15 +554,17 @@ void Tail::emit(KernelBuilder& b, int v) const {
   b.line(emit_steps(names) + "}\nstore(" + out + " + at, result);\n};");
 }
 
-void Tail::emit_apply(KernelBuilder& b, int v, const Columns& columns) const {
+void Tail::emit_apply(KernelBuilder& b, int v, Columns columns) const {
   const std::string vs = std::to_string(v);
   check(is_float(number_), "apply is for floats");
-  std::string members, loads, steps, raw;
+  std::string members, loads, steps;
   if (!program_.empty() || grid_) {
     std::vector<std::string> names;
-    loads = emit_loads(b, v, "o.", members, names, &raw);
-    steps = raw + "float result[" + vs + "];\n#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) {\n" +
-            emit_steps(names) + "}\n#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) v[j] = result[j];\n";
+    Apart apart{columns, {}};
+    loads = emit_loads(b, v, "o.", members, names, &apart);
+    steps = apart.numbers + "float result[" + vs + "];\n#pragma unroll\nfor (int j = 0; j < " + vs +
+            "; ++j) {\n" + emit_steps(names) + "}\n#pragma unroll\nfor (int j = 0; j < " + vs +
+            "; ++j) v[j] = result[j];\n";
   }
   const std::string each = columns.steps.empty() ? ""
                                                  : "#pragma unroll\nfor (int j = 0; j < " + vs +
@@ -552,7 +573,8 @@ void Tail::emit_apply(KernelBuilder& b, int v, const Columns& columns) const {
          "};\nconst auto fetch_columns = [&](idx column, Columns& o) {\n" + columns.loads +
          "};\nconst auto apply_columns = [&](const Columns& o, float (&v)[" + vs + "]) {\n" + each + "};");
   b.line("struct Places {\n" + members + "};\nconst auto fetch_place = [&](idx at, Places& o) {\n" + loads +
-         "};\nconst auto apply_place = [&](const Places& o, float (&v)[" + vs + "]) {\n" + steps + "};");
+         "};\nconst auto apply_place = [&](const Columns& c, const Places& o, float (&v)[" + vs + "]) {\n" +
+         steps + "};");
   b.line(
       "const auto tail = tail_of<Columns, Places>(fetch_columns, apply_columns, fetch_place, apply_place);");
 }

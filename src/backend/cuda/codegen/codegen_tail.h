@@ -72,25 +72,34 @@ class Tail {
   // compute_type(). Where the result is bytes of a grid, nothing else can store it.
   void emit(KernelBuilder& b, int v) const;
   // What a kernel does to each vector before the program, from operands of its columns: their members, loads
-  // from `column` on, and steps on v[j].
+  // from `column` on, and steps on v[j]. Operands of the program that have an element for each of `length`
+  // columns, or for each column of each of `matrices`, are loaded with them, from `at` on.
   struct Columns {
     std::string members, loads, steps;
+    std::string at;
+    Dim length = 0, matrices = 1;
   };
   // Defines `tail`, a LayerTail (pointwise.cuh): fetch(at, column, o) loads the operands, and apply(o, v)
   // leaves the results in v, so that where several vectors are worked on together, all loads are under way
   // before the first is needed. Both halves stand alone, too: fetch_columns(column, c) and apply_columns(c,
-  // v), and fetch_place(at, p) and apply_place(p, v). For results that are floats, or bytes of a grid.
-  void emit_apply(KernelBuilder& b, int v, const Columns& columns) const;
+  // v), and fetch_place(at, p) and apply_place(c, p, v). For results that are floats, or bytes of a grid.
+  void emit_apply(KernelBuilder& b, int v, Columns columns) const;
   const TensorType& result() const { return result_; }
 
  private:
   struct Access;
   void set_grid(const LayerQuery& query);
   void plan();
-  // Loads into `owner` + "x1", ..., which `members` declares. With `raw`, operands side by side stay as they
-  // are stored, and what makes numbers of them is appended there.
+  // What emit_loads() gives apart where loads and steps are apart: operands side by side stay as they are
+  // stored, and `numbers` makes numbers of them; those of columns are members of `columns`, called c.
+  struct Apart {
+    Columns& columns;
+    std::string numbers;
+  };
+  // Loads into `owner` + "x1", ..., which `members` declares.
   std::string emit_loads(KernelBuilder& b, int v, const std::string& owner, std::string& members,
-                         std::vector<std::string>& names, std::string* raw) const;
+                         std::vector<std::string>& names, Apart* apart) const;
+  bool is_of_columns(size_t operand, const Columns& columns, int v) const;
   std::string emit_steps(const std::vector<std::string>& names) const;
   // The type of what is stored, when the last step gives `last`: a float that becomes an integer is converted
   // by the store.

@@ -486,10 +486,11 @@ void GemmWriter::result_in_place(int v) {
   check(splits_ == 1, "partial sums have no epilogue");
   const std::string vs = std::to_string(v), length = b_.number(problem_.row_length),
                     m = b_.number(problem_.m), n = b_.number(problem_.n);
-  Tail::Columns columns;
+  Tail::Columns columns{.at = "batch * " + n + " + column", .length = problem_.row_length};
+  if (!problem_.is_conv) columns.matrices = problem_.batches;
   const auto each = [&](const std::string& name, const std::string& from, const char* op) {
     columns.members += "float " + name + "[" + vs + "];\n";
-    columns.loads += "load(" + from + " + (batch * " + n + " + column), o." + name + ");\n";
+    columns.loads += "load(" + from + " + (" + columns.at + "), o." + name + ");\n";
     columns.steps += "v[j] " + std::string(op) + " o." + name + "[j];\n";
   };
   if (problem_.on_grid) each("scale", b_.packed("scale", "float"), "*=");

@@ -219,7 +219,7 @@ struct LayerTail {
   }
   template <int N> DEV void apply(const Operands& o, float (&v)[N]) const {
     apply_columns(o.columns, v);
-    apply_place(o.places, v);
+    apply_place(o.columns, o.places, v);
   }
 };
 template <class Columns, class Places, class... Lambdas>

@@ -5,7 +5,8 @@
 // swizzled) of ROWS rows of A and, behind them, of BN rows of B; the tile of results is ROWS x BN.
 //
 // add_hopper_stages() writes in front:
-//   GROUPS                warpgroups that multiply, 64 rows each
+//   GROUPS                warpgroups that multiply a tile, 64 rows each
+//   TEAMS                 so many times, where each works on tiles of its own
 //   BN                    columns of the tile
 //   STAGES                how many
 //   BARRIERS              bytes from the first stage to the barriers
@@ -17,7 +18,7 @@
 //   MULTIPLY(sums, a, b)  64 rows of A times BN rows of B
 
 //# kStages
-constexpr int ROWS = 64 * GROUPS, CONSUMERS = 128 * GROUPS;
+constexpr int ROWS = 64 * GROUPS, TEAM = 128 * GROUPS, CONSUMERS = TEAMS * TEAM;
 constexpr int A_BYTES = ROWS * 128, B_BYTES = BN * 128, STAGE = A_BYTES + (KEPT ? 0 : B_BYTES);
 
 struct Stages {
@@ -37,6 +38,11 @@ struct Turn {
       stage = 0;
       parity ^= 1;
     }
+  }
+  DEV void advance(int steps) {
+    stage += steps;
+    parity ^= stage / STAGES & 1;
+    stage %= STAGES;
   }
 };
 
@@ -106,10 +112,11 @@ DEV void start_sums_at(const int* starts, bool first_part, Sum (&sum)[BN / 2]) {
 
 // What a warpgroup does with `steps` steps of K as they arrive: `sum`, each thread's part of 64 rows of BN
 // columns, grows. One product may be under way while the next is started, so the stage before it is free.
-// HANDS_BACK_LAST: the last stage, too, which is filled again for the next tile.
-template <bool HANDS_BACK_LAST>
-DEV void multiply_stages(const Stages& stages, Turn& turn, int steps, Sum (&sum)[BN / 2]) {
-  const int group = threadIdx.x / 128, lane = threadIdx.x % 32;
+// HANDS_BACK_LAST: the last stage, too, which is filled again for the next tile. `started` is called when the
+// last product is under way.
+template <bool HANDS_BACK_LAST, class Started>
+DEV void multiply_stages(const Stages& stages, Turn& turn, int steps, Sum (&sum)[BN / 2], Started started) {
+  const int group = threadIdx.x / 128 % GROUPS, lane = threadIdx.x % 32;
   for (int i = 0; i < steps; ++i) {
     barrier_wait(stages.full + turn.stage, turn.parity);
     const u64 a = tile_operand(stages.a(turn.stage) + group * 8192),
@@ -122,6 +129,7 @@ DEV void multiply_stages(const Stages& stages, Turn& turn, int steps, Sum (&sum)
     if (i > 0 && lane == 0) barrier_arrive(stages.empty + Stages::before(turn.stage));
     turn.advance();
   }
+  started();
   multiply_wait<0>();
   if (HANDS_BACK_LAST && lane == 0) barrier_arrive(stages.empty + Stages::before(turn.stage));
   multiply_done(sum);
@@ -250,6 +258,6 @@ DEV void compute_tile(const Stages& stages, int steps, CopyA copy_a, CopyB copy_
   Sum sum[BN / 2];
   start_sums(sum);
   Turn turn{0, 0};
-  multiply_stages<false>(stages, turn, steps, sum);
+  multiply_stages<false>(stages, turn, steps, sum, [] {});
   results.store_all(sums_to_shared(stages.base, sum));
 }

@@ -94,6 +94,14 @@ double estimate_wgmma(const WgmmaVariant& v, const WgmmaSizes& s, const DevicePr
     // Two blocks or more on a multiprocessor: while one finishes a tile, the other multiplies.
     const double products = steps * std::max(latency / v.tile.resident, each),
                  own = elements / (s.heavy ? 4e3 : 25e3);
+    if (v.teams > 1) {
+      // One team multiplies, the others finish; so few warps wait for their own results.
+      const double others = v.tile.groups * (v.teams - 1) * v.tile.resident,
+                   finished = elements / std::min(others * (s.heavy ? 3e3 : 6e3), s.heavy ? 6e3 : 25e3);
+      return 2.0 + finished +
+             std::ceil(blocks / (slots * v.tile.resident)) * v.tile.resident *
+                 (0.1 + std::max(steps * std::max(latency, each), finished));
+    }
     const double tile = v.tile.resident > 1 ? std::max(products, own) : products + own;
     return 2.0 + own +
            std::ceil(blocks / (slots * v.tile.resident)) * v.tile.resident * ((s.heavy ? 0.5 : 0.1) + tile);
@@ -142,19 +150,23 @@ std::vector<WgmmaVariant> wgmma_variants(const ImplicitGemm& p, const LayerQuery
     }
   // Where K is short most of a block's life is the way of its first operands and of its results; blocks that
   // stay have both under way for one tile while they multiply another.
-  for (const int groups : {1, 2})
-    for (const int bn : {64, 128})
-      for (const int resident : {1, 2, 3, 4}) {
-        WgmmaVariant v{
-            .tile = {groups, bn, resident}, .stays = true, .blocks = gpu.multiprocessors * resident};
-        v.result_size = dtype_size(result);
-        if (!v.fits(gpu) || bn >= 2 * sizes.n || sizes.steps > 16 || block_count(v, sizes) < 2 * v.blocks)
-          continue;
-        timed.emplace_back(estimate_wgmma(v, sizes, gpu), v);
-        if (!may_keep(p, v)) continue;
-        v.kept = steps_of(p);
-        if (v.fits(gpu)) timed.emplace_back(estimate_wgmma(v, sizes, gpu), v);
-      }
+  for (const int teams : {1, 2, 3})
+    for (const int groups : {1, 2})
+      for (const int bn : {64, 128, 192})
+        for (const int resident : {1, 2, 3, 4}) {
+          WgmmaVariant v{.tile = {groups, bn, resident},
+                         .stays = true,
+                         .blocks = gpu.multiprocessors * resident,
+                         .teams = teams};
+          v.result_size = dtype_size(result);
+          if (!v.fits(gpu) || bn >= 2 * sizes.n || sizes.steps > 16 || (bn == 192 && teams == 1) ||
+              block_count(v, sizes) < 2 * teams * v.blocks)
+            continue;
+          timed.emplace_back(estimate_wgmma(v, sizes, gpu), v);
+          if (!may_keep(p, v)) continue;
+          v.kept = steps_of(p);
+          if (v.fits(gpu)) timed.emplace_back(estimate_wgmma(v, sizes, gpu), v);
+        }
   return most_promising(std::move(timed));
 }
 
@@ -319,14 +331,18 @@ WgmmaVariant WgmmaVariant::of(const TacticParams& params) {
   v.stays = params.get("stays", 0) != 0;
   v.relay = !v.stays && params.get("blocks", 0) > 0;
   v.kept = params.get("kept", 0) != 0;
+  v.teams = params.get_int("teams", 1);
   return v;
 }
 
 TacticParams WgmmaVariant::params() const {
   if (relay) return {{"rows", tile.rows()}, {"columns", tile.bn}, {"blocks", blocks}};
-  if (stays)
-    return {{"rows", tile.rows()}, {"columns", tile.bn}, {"resident", tile.resident},
-            {"stays", 1},          {"blocks", blocks},   {"kept", kept > 0}};
+  if (stays) {
+    TacticParams all = {{"rows", tile.rows()}, {"columns", tile.bn}, {"resident", tile.resident},
+                        {"stays", 1},          {"blocks", blocks},   {"kept", kept > 0}};
+    if (teams > 1) all.set("teams", teams);
+    return all;
+  }
   return {{"patches", patches},        {"rows", tile.rows()}, {"columns", tile.bn},
           {"resident", tile.resident}, {"cluster", cluster},  {"splits", splits}};
 }
@@ -337,8 +353,8 @@ std::string WgmmaVariant::name() const {
                            : stays    ? "stay_"
                            : patches  ? "patches_"
                                       : "";
-  const std::string start =
-      "cuda_wgmma_" + kind + std::to_string(tile.rows()) + "x" + std::to_string(tile.bn);
+  const std::string start = "cuda_wgmma_" + kind + (teams > 1 ? std::to_string(teams) + "x" : "") +
+                            std::to_string(tile.rows()) + "x" + std::to_string(tile.bn);
   return relay || stays ? start + "_b" + std::to_string(blocks)
                         : start + "_c" + std::to_string(tile.resident) + (cluster ? "_k" : "_s") +
                               std::to_string(splits);

@@ -22,6 +22,7 @@ struct WgmmaVariant {
   bool relay = false;    // blocks that stay (codegen_relay.cpp),
   bool stays = false;    // blocks that stay and finish their own tiles (codegen_stay.cpp),
   int blocks = 1;        // and how many of either
+  int teams = 1;         // of a block that stays, which take turns, each with tiles of its own
   int kept = 0;          // steps of K, all, whose part of B blocks that stay keep; 0: it comes with each tile
   int result_size = 4;   // bytes of a result, at most; of the layer, no part of the tactic
   bool cluster = false;  // the parts of K are blocks of a cluster, which adds them up in shared memory
@@ -30,11 +31,12 @@ struct WgmmaVariant {
   TacticParams params() const;
   std::string name() const;
 
-  int threads() const { return tile.consumers() + (relay ? 128 : 32); }
+  int threads() const { return teams * tile.consumers() + (relay ? 128 : 32); }
   // Of a row of 16-bit results in shared memory, in elements: rows begin in different banks.
   int result_pitch() const { return tile.bn + 8; }
   int result_bytes() const {
-    return relay ? tile.rows() * result_pitch() * 2 : stays ? tile.rows() * (tile.bn * result_size + 16) : 0;
+    if (relay) return tile.rows() * result_pitch() * 2;
+    return stays ? teams * tile.rows() * (tile.bn * result_size + 16) : 0;
   }
   int kept_bytes() const { return kept * tile.bn * 128; }
   int stage_bytes() const { return kept > 0 ? tile.rows() * 128 : tile.stage_bytes(); }
@@ -43,7 +45,8 @@ struct WgmmaVariant {
   }
   bool fits(const DeviceProperties& gpu) const {
     return stages(gpu) >= (stays ? 2 : 3) &&
-           tile.registers_fit(gpu, stays ? tile.bn / 4 + 56 : 32, relay ? 4 : 1);
+           tile.registers_fit(gpu, stays ? tile.bn / 4 + 56 : 32,
+                              relay ? 4 : 1 + 4 * tile.groups * (teams - 1));
   }
 };
 

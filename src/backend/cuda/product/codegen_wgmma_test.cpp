@@ -57,9 +57,13 @@ constexpr WgmmaVariant kRelays[] = {{.tile = {2, 128}, .relay = true, .blocks = 
                                     {.tile = {2, 256}, .relay = true, .blocks = 1}};
 constexpr WgmmaVariant kStays[] = {{.tile = {2, 64, 2}, .stays = true, .blocks = 2},
                                    {.tile = {1, 128, 1}, .stays = true, .blocks = 3},
-                                   {.tile = {1, 256, 1}, .stays = true, .blocks = 1}};
-constexpr WgmmaVariant kKeeps[] = {{.tile = {1, 64, 1}, .stays = true, .blocks = 9, .kept = 1},
-                                   {.tile = {2, 128, 1}, .stays = true, .blocks = 3, .kept = 1}};
+                                   {.tile = {1, 256, 1}, .stays = true, .blocks = 1},
+                                   {.tile = {1, 64, 2}, .stays = true, .blocks = 2, .teams = 2},
+                                   {.tile = {1, 192, 1}, .stays = true, .blocks = 1, .teams = 2}};
+constexpr WgmmaVariant kKeeps[] = {{.tile = {2, 128, 1}, .stays = true, .blocks = 3, .kept = 1}};
+constexpr WgmmaVariant kKeepsOfStacks[] = {
+    {.tile = {1, 64, 1}, .stays = true, .blocks = 9, .kept = 1},
+    {.tile = {1, 64, 1}, .stays = true, .blocks = 9, .teams = 2, .kept = 1}};
 constexpr WgmmaVariant kClusters[] = {{.tile = {1, 32}, .splits = 4, .cluster = true},
                                       {.tile = {2, 64}, .splits = 3, .cluster = true}};
 
@@ -90,9 +94,10 @@ TEST(CudaWgmma, BlocksThatStayAndClusters) {
   EXPECT_EQ(check_generated(only<kRelays, 3>(), cases), 5 * 3);
   EXPECT_EQ(check_generated(only<kClusters, 2>(), cases), 5 * 2);
   for (LayerCase& layer : cases) layer.rounding = 1.1;
-  EXPECT_EQ(check_generated(only<kStays, 3>(), cases), 5 * 3);
-  cases.erase(cases.begin() + 2);  // of a stack no column is kept
-  EXPECT_EQ(check_generated(only<kKeeps, 2>(), cases), 4 * 2);
+  EXPECT_EQ(check_generated(only<kStays, 5>(), cases), 5 * 5);
+  EXPECT_EQ(check_generated(only<kKeepsOfStacks, 2>(), cases), 5 * 2);
+  cases.erase(cases.begin() + 2);  // fewer blocks than the stack has columns of tiles
+  EXPECT_EQ(check_generated(only<kKeeps, 1>(), cases), 4);
 }
 
 TEST(CudaWgmma, Convolutions) {

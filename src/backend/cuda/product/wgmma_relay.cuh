@@ -80,7 +80,7 @@ DEV void product_relay(const TensorMap* a_map, const TensorMap* b_map, int tiles
     int number = blockIdx.x;
     for (int parity = 1;; number += stride, parity ^= 1) {
       Sum sum[BN / 2] = {};
-      multiply_stages<true>(stages, turn, steps, sum);
+      multiply_stages<true>(stages, turn, steps, sum, [] {});
       barrier_wait(handover.drained + group, parity);
       hand_over(handover, sum);
       if (number + stride >= tiles) break;
