@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 
+#include "base/error.h"
 #include "ir/block_grid.h"
 
 namespace lathe {
@@ -104,24 +105,26 @@ size_t weight_axis(const LayerQuery& query) {
   return product ? rank - (product->transpose_b ? 2 : 1) : 0;
 }
 
-int64_t weight_channel(const Shape& weights, size_t weight_axis, int64_t element) {
-  int64_t inner = 1;
-  for (size_t d = weight_axis + 1; d < weights.size(); ++d) inner *= weights[d].value();
-  const int64_t channels = weights[weight_axis].value(), channel = element / inner % channels;
-  if (weight_axis == 0 || weights.size() < 3) return channel;
-  const int64_t matrix = weights[weights.size() - 2].value() * weights.back().value();
-  return element / matrix * channels + channel;
+WeightChannels::WeightChannels(const Shape& weights, size_t weight_axis)
+    : channels_(static_cast<size_t>(weights[weight_axis].value())) {
+  for (size_t d = weight_axis + 1; d < weights.size(); ++d) inner_ *= static_cast<size_t>(weights[d].value());
+  if (weight_axis > 0 && weights.size() == 3)
+    matrix_ = static_cast<size_t>(weights[1].value() * weights[2].value());
+}
+
+void require_scales(const Value& weights) {
+  if (weights.quantization->scales.empty())
+    throw_input_error("the weights '" + weights.name + "' have no scales");
 }
 
 std::vector<int16_t> integer_weights(const Value& weights, size_t weight_axis) {
+  require_scales(weights);
   const Quantization& grid = *weights.quantization;
   const std::vector<int64_t> stored = quantize(weights.constant, grid).to_int64s();
   std::vector<int16_t> integers(stored.size());
-  for (size_t i = 0; i < stored.size(); ++i) {
-    const auto channel =
-        static_cast<size_t>(weight_channel(weights.shape, weight_axis, static_cast<int64_t>(i)));
-    integers[i] = static_cast<int16_t>(stored[i] - grid.zero(channel));
-  }
+  const WeightChannels channels(weights.shape, weight_axis);
+  for (size_t i = 0; i < stored.size(); ++i)
+    integers[i] = static_cast<int16_t>(stored[i] - grid.zero(channels.of(i)));
   return integers;
 }
 

@@ -38,9 +38,22 @@ bool has_byte_weights(const LayerQuery& query);
 
 // The dim of the weights of a product or convolution that counts the result's channels.
 size_t weight_axis(const LayerQuery& query);
-// The channel of an element of the weights: its index along `weight_axis`. In a stack of matrices they are
+// The channel of each element of the weights: its index along `weight_axis`. In a stack of matrices they are
 // counted on from matrix to matrix.
-int64_t weight_channel(const Shape& weights, size_t weight_axis, int64_t element);
+class WeightChannels {
+ public:
+  WeightChannels(const Shape& weights, size_t weight_axis);
+  size_t of(size_t element) const {
+    const size_t channel = element / inner_ % channels_;
+    return matrix_ == 0 ? channel : element / matrix_ * channels_ + channel;
+  }
+
+ private:
+  size_t inner_ = 1, channels_ = 1, matrix_ = 0;  // matrix_: elements of one of a stack
+};
+// Throws Input where the grid of the weights left its numbers out: an engine file may have neither them nor
+// packed weights.
+void require_scales(const Value& weights);
 // Whole numbers in the order of the constant, less the zero point of their channel. Reads the constant's
 // bytes.
 std::vector<int16_t> integer_weights(const Value& weights, size_t weight_axis);

@@ -64,6 +64,7 @@ std::optional<Quantization> grid_of_dequantize(const Graph& graph, const Node& n
       x.dtype != DType::UInt4)
     return std::nullopt;
   const bool blocked = op->block_size != 0;
+  if (floats && blocked) return std::nullopt;  // no kernel multiplies by those
   Quantization grid{.dtype = x.dtype == DType::Int8 || x.dtype == DType::Int4 ? DType::Int8 : DType::UInt8};
   if (floats || (blocked && (x.dtype == DType::Int4 || x.dtype == DType::UInt4))) grid.dtype = x.dtype;
   const Tensor& scale = graph.value(node.inputs[1]).constant;

@@ -23,6 +23,9 @@ std::byte* at(void* base, int64_t elements, DType type) {
 
 // Of LayerNorm: the result as it is in front of the epilogue, beside that behind it.
 constexpr size_t kPlainResult = 3;
+bool has_result(const Node& node, size_t i) {
+  return node.outputs.size() > i && node.outputs[i] != kNoValue;
+}
 
 struct RowTypes {
   DType from, to;
@@ -103,7 +106,8 @@ class LayerNormKernel final : public LayerKernel {
         tactic_(tactic),
         isa_(machine.isa()),
         epilogue_(query, tactic, machine),
-        op_inputs_(query.layer().op_input_count()) {}
+        op_inputs_(query.layer().op_input_count()),
+        has_plain_result_(has_result(query.layer(), kPlainResult)) {}
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     auto p = std::make_unique<PreparedLayerNorm>();
     const Extents& x = context.inputs[0];
@@ -112,7 +116,7 @@ class LayerNormKernel final : public LayerKernel {
     p->op = op_;
     p->type = tactic_.inputs[0].dtype;
     p->result = tactic_.outputs[0].dtype;
-    p->has_plain_result = tactic_.outputs.size() > kPlainResult;
+    p->has_plain_result = has_plain_result_;
     p->rounds = p->result == DType::BFloat16 && epilogue_.empty() && !p->has_plain_result;
     if (op_inputs_ > 1) p->scale_type = tactic_.inputs[1].dtype;
     if (op_inputs_ > 2) p->bias_type = tactic_.inputs[2].dtype;
@@ -130,6 +134,7 @@ class LayerNormKernel final : public LayerKernel {
   Isa isa_;
   Epilogue epilogue_;
   size_t op_inputs_;
+  bool has_plain_result_;
 };
 
 std::vector<Tactic> list_layer_norm(const LayerQuery& query, const Machine& machine) {
@@ -146,7 +151,7 @@ std::vector<Tactic> list_layer_norm(const LayerQuery& query, const Machine& mach
   std::vector<Tactic> tactics =
       list_rows(query, machine, "LayerNorm", op->rms ? "rms_norm" : "layer_norm", types);
   for (Tactic& t : tactics) {
-    if (t.outputs.size() > kPlainResult) t.outputs[kPlainResult] = t.inputs[0];
+    if (has_result(query.layer(), kPlainResult)) t.outputs[kPlainResult] = t.inputs[0];
     for (size_t i = 1; i < query.layer().op_input_count(); ++i) {
       if (t.inputs[i].dtype == DType::Undefined) continue;
       if (!is_vector_float(t.inputs[i].dtype))

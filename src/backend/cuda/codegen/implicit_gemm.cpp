@@ -232,9 +232,8 @@ constexpr int64_t kWidestTile = 256;  // columns
 std::vector<std::byte> column_starts(const Value& weights, size_t axis, int64_t columns, int32_t zero) {
   const std::vector<int16_t> integers = integer_weights(weights, axis);
   std::vector<int32_t> starts(static_cast<size_t>(columns + kWidestTile));
-  for (size_t i = 0; i < integers.size(); ++i)
-    starts[static_cast<size_t>(weight_channel(weights.shape, axis, static_cast<int64_t>(i)))] -=
-        zero * integers[i];
+  const WeightChannels channels(weights.shape, axis);
+  for (size_t i = 0; i < integers.size(); ++i) starts[channels.of(i)] -= zero * integers[i];
   const auto bytes = std::as_bytes(std::span(starts));
   return {bytes.begin(), bytes.end()};
 }
@@ -251,6 +250,7 @@ void add_grid_blocks(const LayerQuery& query, int64_t channel_multiple, LayerSou
   const size_t axis = weight_axis(query);
   const PackedGemm p = packed_gemm(node.op, to_extents(weights.shape), channel_multiple);
   source.blocks["w"] = {p.elements(), [=, op = node.op] {
+                          require_scales(weights);
                           if (weights.quantization->has_floats())
                             return pack_gemm_weights(
                                 op, quantize(weights.constant, *weights.quantization).to_doubles(),
@@ -264,6 +264,7 @@ void add_grid_blocks(const LayerQuery& query, int64_t channel_multiple, LayerSou
                                         ? std::vector<float>(static_cast<size_t>(columns))
                                         : product_scales(query, columns);
   source.blocks["scale"] = {columns * 4, [=] {
+                              require_scales(weights);
                               const auto bytes = std::as_bytes(std::span(scales));
                               return std::vector<std::byte>(bytes.begin(), bytes.end());
                             }};
@@ -447,7 +448,8 @@ void GemmWriter::fetch_b(int pitch) {
 
 namespace {
 
-// Takes v, sums of columns from `column` on (counted on from matrix to matrix), times their scales, and adds their biases.
+// Takes v, sums of columns from `column` on (counted on from matrix to matrix), times their scales, and adds
+// their biases.
 std::string scale_and_bias(KernelBuilder& b, const ImplicitGemm& p, int v, const std::string& column) {
   std::string text;
   const std::string vs = std::to_string(v);
