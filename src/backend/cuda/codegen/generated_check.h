@@ -18,9 +18,11 @@ namespace lathe::cuda {
 int check_generated(const GeneratedFamily& family, const std::vector<LayerCase>& layers);
 // The same for layers some of whose values lie on grids of bytes, through every tactic that stores one of
 // them so. Each graph has one node, which may have float16, too (backend/check/grid_case.h). Returns "name
-// input types -> output types" of what there was to run.
+// input types -> output types" of what there was to run. `listed`: the GPU whose kernels they are, where that
+// is not the one at hand.
 std::vector<std::string> check_generated_grids(const GeneratedFamily& family,
-                                               const std::vector<std::string>& graphs, int emulated = 100);
+                                               const std::vector<std::string>& graphs, int emulated = 100,
+                                               std::shared_ptr<const Device> listed = nullptr);
 // "name types: reason" of each refused tactic.
 std::vector<std::string> generated_refusals(const GeneratedFamily& family, const LayerCase& layer);
 std::vector<std::string> generated_grid_refusals(const GeneratedFamily& family, const std::string& graph);

@@ -291,9 +291,9 @@ bool is_run(size_t place) {
 
 // Kernels compile for the GPU; those of one tactic and types differ little, so one of them stands for all (in
 // short runs one of each tactic).
-void compile_once(const Tactic& tactic, const LayerSource& source) {
+void compile_once(const std::shared_ptr<const Device>& device, const Tactic& tactic,
+                  const LayerSource& source) {
   static std::set<std::string> seen;
-  const auto device = described();
   if (device->libraries->nvrtc == nullptr || !seen.insert(runs_all() ? describe(tactic) : tactic.name).second)
     return;
   for (const KernelSource& kernel : source.kernels) {
@@ -351,7 +351,7 @@ int check_generated(const GeneratedFamily& family, const std::vector<LayerCase>&
     const LayerProblem& p = problems[run.layer];
     SCOPED_TRACE("case " + std::to_string(run.layer) + ": " +
                  std::string(op_display_name(layers[run.layer].op)));
-    if (!gpu()) compile_once(run.tactic, run.source);
+    if (!gpu()) compile_once(described(), run.tactic, run.source);
     const auto check_run = [&](const LayerProblem& problem) {
       LayerBuffers buffers = make_buffers(problem, run.tactic);
       // Sizes that the kernels do not find themselves are known before: they follow from values.
@@ -375,7 +375,9 @@ int check_generated(const GeneratedFamily& family, const std::vector<LayerCase>&
 }
 
 std::vector<std::string> check_generated_grids(const GeneratedFamily& family,
-                                               const std::vector<std::string>& graphs, int emulated) {
+                                               const std::vector<std::string>& graphs, int emulated,
+                                               std::shared_ptr<const Device> listed) {
+  if (!listed) listed = described();
   struct Run {
     const GridCase* layer = nullptr;
     Tactic tactic;
@@ -383,16 +385,16 @@ std::vector<std::string> check_generated_grids(const GeneratedFamily& family,
   };
   std::deque<GridCase> layers;
   std::deque<Run> runs;
-  std::vector<std::string> listed;
+  std::vector<std::string> found;
   for (const std::string& graph : graphs) {
     const GridCase& layer = layers.emplace_back(graph, std::vector<DType>{DType::Float16});
     std::map<std::string, int> seen;  // per types
-    for (const Tactic& tactic : family.list(layer.query(), *described()))
+    for (const Tactic& tactic : family.list(layer.query(), *listed))
       if (tactic.support.ok && layer.stores_integers(tactic) &&
           (gpu() || seen[describe(tactic).substr(tactic.name.size())]++ < emulated)) {
-        listed.push_back(describe(tactic));
-        if (is_run(listed.size() - 1))
-          runs.push_back({&layer, tactic, family.generate(layer.query(), tactic, *described())});
+        found.push_back(describe(tactic));
+        if (is_run(found.size() - 1))
+          runs.push_back({&layer, tactic, family.generate(layer.query(), tactic, *listed)});
       }
   }
   std::vector<const KernelSource*> kernels;
@@ -418,14 +420,14 @@ std::vector<std::string> check_generated_grids(const GeneratedFamily& family,
     if (gpu()) {
       run_on_gpu({symbols, inputs, {expected.extents()}}, run.source, buffers);
     } else {
-      compile_once(run.tactic, run.source);
+      compile_once(listed, run.tactic, run.source);
       run_emulated(symbols, run.tactic, run.source, library, first, buffers);
     }
     expect_on_grid(layer, run.tactic, buffers.outputs[0].data(), expected, describe(run.tactic),
                    gpu() ? SmallFloatSums::Cut : SmallFloatSums::Whole);
     first += run.source.kernels.size();
   }
-  return listed;
+  return found;
 }
 
 std::vector<std::string> generated_grid_refusals(const GeneratedFamily& family, const std::string& graph) {

@@ -6,12 +6,16 @@
 
 #include "backend/check/grid_case.h"
 #include "backend/cuda/codegen/generated_check.h"
+#include "backend/cuda/device/libraries.h"
+#include "backend/cuda/kernel.h"
+#include "base/file.h"
 
 namespace lathe::cuda {
 
 GeneratedFamily attention_family();
 GeneratedFamily copy_family();
 GeneratedFamily depthwise_family();
+GeneratedFamily gemm_family();
 GeneratedFamily layer_norm_family();
 GeneratedFamily pointwise_family();
 GeneratedFamily pool_family();
@@ -121,6 +125,54 @@ TEST(CudaGrids, Convolutions) {
       wgmma_conv_family(), {ByteGridLayer().text(), strided.text(), valid.text(), point.text()}, 2);
   EXPECT_GE(ran.size(), 4u * 6u);
   EXPECT_GE(check_generated_grids(wgmma_family(), {point.text()}, 2).size(), 6u);
+}
+
+// Tensor cores before Hopper, and behind it, multiply bytes in tiles.
+TEST(CudaGrids, TilesOfOtherGpus) {
+  ByteGridLayer transposed = byte_grid_product("70, 208", "200, 208", "70, 200", 200);
+  transposed.fields = "transpose_b=true";
+  transposed.axis = 0;
+  ByteGridLayer stack = byte_grid_product("70, 208", "3, 208, 40", "3, 70, 40", 120);
+  stack.weight_grid_text = weight_grid(120, 1);
+  ByteGridLayer odd = byte_grid_product("37, 90", "90, 33", "37, 33", 33);
+  ByteGridLayer grouped{.w = "24, 16, 3, 3"};
+  grouped.fields += ", groups=2";
+  ByteGridLayer valid{.x = "1, 144, 7, 7",
+                      .w = "32, 144, 3, 3",
+                      .y = "1, 32, 5, 5",
+                      .channels = 32,
+                      .fields = "kernel=[3, 3]"};
+  valid.zero = "131";
+  const std::string path = "tests/devices/sm_80_a100.json";
+  const auto device = describe_device(DeviceProperties::from_json(read_file(path), path));
+  const auto ran = check_generated_grids(
+      gemm_family(),
+      {byte_grid_product("70, 208", "208, 200", "70, 200", 200).text(), transposed.text(), stack.text(),
+       odd.text(), ByteGridLayer().text(), grouped.text(), valid.text()},
+      3, device);
+  EXPECT_TRUE(has(ran, "cuda_gemm_mma", "uint8")) << ran.size();
+  EXPECT_GE(ran.size(), 7u * 6u);
+}
+
+TEST(CudaGrids, TilesCompileForEachGpuButHopper) {
+  const GridCase product(byte_grid_product("64, 128", "128, 64", "64, 64", 64).text(), {DType::Float16}),
+      conv(ByteGridLayer().text(), {DType::Float16});
+  for (const char* name :
+       {"sm_80_a100", "sm_86_a10", "sm_89_l4", "sm_90_h100", "sm_100_b200", "sm_120_rtx5090"}) {
+    SCOPED_TRACE(name);
+    const std::string path = std::string("tests/devices/") + name + ".json";
+    const auto device = describe_device(DeviceProperties::from_json(read_file(path), path));
+    for (const GridCase* layer : {&product, &conv}) {
+      int in_bytes = 0;
+      for (const Tactic& tactic : gemm_family().list(layer->query(), *device)) {
+        if (!tactic.support.ok || tactic.inputs[0].dtype != DType::UInt8) continue;
+        if (++in_bytes > 1 || device->libraries->nvrtc == nullptr) continue;
+        for (const KernelSource& kernel : gemm_family().generate(layer->query(), tactic, *device).kernels)
+          EXPECT_NO_THROW(compile_source(*device, kernel.entry, kernel.source)) << tactic.name;
+      }
+      EXPECT_EQ(in_bytes > 0, !device->properties.is_hopper());
+    }
+  }
 }
 
 TEST(CudaGrids, WhatIsRefusedSaysWhy) {

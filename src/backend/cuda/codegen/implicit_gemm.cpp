@@ -274,12 +274,29 @@ void add_grid_blocks(const LayerQuery& query, int64_t channel_multiple, LayerSou
                               [=] { return column_starts(weights, axis, columns, zero); }};
 }
 
+namespace {
+
+bool never_pads(const Conv& op) {
+  const auto none = [](const Ints& pads) {
+    return std::all_of(pads.begin(), pads.end(), [](int64_t n) { return n == 0; });
+  };
+  return op.auto_pad == AutoPad::Valid ||
+         (op.auto_pad == AutoPad::NotSet && none(op.pads_begin) && none(op.pads_end));
+}
+
+}  // namespace
+
 Support multiplies_bytes(const LayerQuery& query, const ImplicitGemm& problem) {
   const Node& node = query.layer();
   const Value& weights = query.graph.value(node.inputs[1]);
   if (!problem.n.is_constant() || !problem.k.is_constant()) return Support::no("weights of an open size");
   if (!problem.is_conv && weights.shape.size() > 3)
     return Support::no("the weights are neither a matrix nor a stack of them");
+  if (problem.transposed) return Support::no("a transposed convolution of bytes");
+  // Copies fill up with bytes of 0.
+  const auto* conv = std::get_if<Conv>(&node.op);
+  if (conv && zero_of(query) != 0 && !never_pads(*conv))
+    return Support::no("zero is not the byte 0 on the grid of the image, and the convolution pads");
   if (problem.type != DType::UInt8) return multiplies_small_floats(query, weight_axis(query));
   if (const Support s = multiplies_integers(query, weight_axis(query), problem.k.value()); !s.ok) return s;
   if (!has_byte_weights(query))
@@ -306,20 +323,34 @@ GemmWriter::GemmWriter(KernelBuilder& b, const LayerQuery& query, const Tactic& 
       bn_(bn),
       bk_(bk),
       splits_(splits) {
-  if (!is_half(problem.type)) return;
+  if (!is_half(problem.type) && !problem.on_grid) return;
+  const int chunk = 16 / static_cast<int>(dtype_size(problem.type));
   const Dim& contiguous = problem.is_conv ? problem.channels : problem.k;
-  a_chunk_ = divides(8, contiguous) ? 8 : 1;
+  a_chunk_ = divides(chunk, contiguous) ? chunk : 1;
   switch (problem.b_layout) {
     case ImplicitGemm::BLayout::Packed:
-      b_chunk_ = 8;
+      b_chunk_ = chunk;
       break;
     case ImplicitGemm::BLayout::Columns:
-      b_chunk_ = divides(8, problem.k) ? 8 : 1;
+      b_chunk_ = divides(chunk, problem.k) ? chunk : 1;
       break;
     case ImplicitGemm::BLayout::Rows:
-      b_chunk_ = divides(8, problem.n) ? 8 : 1;
+      b_chunk_ = divides(chunk, problem.n) ? chunk : 1;
       break;
   }
+}
+
+std::string GemmWriter::element() const {
+  return problem_.on_grid ? "Byte" : std::string(storage_name(problem_.type));
+}
+
+void GemmWriter::define_start() {
+  const bool moved = problem_.on_grid && zero_of(query_) != 0;
+  b_.line("const auto start = [&](idx column) -> Sum { return " +
+          (moved ? "split == 0 ? " + b_.packed("start", "int") + "[batch * " + b_.number(problem_.n) +
+                       " + column] : 0"
+                 : std::string("0")) +
+          "; };");
 }
 
 void GemmWriter::prologue(int a_pitch, int b_pitch) {
@@ -340,7 +371,7 @@ void GemmWriter::prologue(int a_pitch, int b_pitch) {
 void GemmWriter::rows_of_a() {
   const int columns = bk_ / a_chunk_, step = threads_ / columns;
   check(threads_ % columns == 0 && bm_ % step == 0, "a tile of A does not divide into its threads");
-  const std::string count = std::to_string(bm_ / step), type(storage_name(problem_.type));
+  const std::string count = std::to_string(bm_ / step), type = element();
   std::string a_offset = "0", b_offset = "0";
   if (problem_.is_conv) {
     a_offset = "batch * " + b_.number(problem_.channels);
@@ -355,7 +386,8 @@ void GemmWriter::rows_of_a() {
       b_offset += " + " + c + " * " + b_.number(problem_.batch_walk.strides[1][d]);
     }
   }
-  b_.line("const " + type + "* a_from = " + b_.input(0, problem_.type) + " + (" + a_offset + ");");
+  b_.line("const " + type + "* a_from = (const " + type + "*)" + b_.input(0, problem_.type) + " + (" +
+          a_offset + ");");
   const bool packed = problem_.b_layout == ImplicitGemm::BLayout::Packed;
   b_.line("const " + type + "* b_from = " + (packed ? b_.packed("w", type) : b_.input(1, problem_.type)) +
           " + (" + b_offset + ");");
@@ -382,7 +414,7 @@ void GemmWriter::rows_of_a() {
 
 void GemmWriter::fetch_a(int pitch) {
   const int columns = bk_ / a_chunk_, step = threads_ / columns;
-  const std::string type(storage_name(problem_.type));
+  const std::string type = element();
   b_.line("const auto fetch_a = [&](idx tile, " + type + "* to) {\nconst idx k = tile * " +
           std::to_string(bk_) + " + a_column;\nconst bool inside = k < " + b_.number(problem_.k) + ";");
   if (problem_.is_conv) {
@@ -415,7 +447,7 @@ void GemmWriter::fetch_a(int pitch) {
   }
   const std::string at =
       "to + (a_row + i * " + std::to_string(step) + ") * " + std::to_string(pitch) + " + a_column";
-  if (a_chunk_ == 8)
+  if (a_chunk_ > 1)
     b_.line("copy_async(" + at + ", valid ? a_from + offset : a_from, valid ? 16 : 0);");
   else
     b_.line("*(" + at + ") = valid ? a_from[offset] : " + type + "{};");
@@ -426,7 +458,7 @@ void GemmWriter::fetch_b(int pitch) {
   const bool rows = b_is_rows(), packed = problem_.b_layout == ImplicitGemm::BLayout::Packed;
   const int width = rows ? bn_ : bk_, height = rows ? bk_ : bn_;  // of the tile in shared memory
   const int columns = width / b_chunk_;
-  const std::string type(storage_name(problem_.type)), cs = std::to_string(columns);
+  const std::string type = element(), cs = std::to_string(columns);
   const Dim padded = ceil_div(problem_.k, Dim(kPackedMultiple)) * Dim(kPackedMultiple);
   const std::string n = b_.number(problem_.n), k_extent = b_.number(packed ? padded : problem_.k);
   b_.line("const auto fetch_b = [&](idx tile, " + type +
@@ -439,7 +471,7 @@ void GemmWriter::fetch_b(int pitch) {
   b_.line("const bool valid = k < " + k_extent + " && n < " + n +
           ";\nconst idx offset = " + (rows ? "k * " + n + " + n;" : "n * " + k_extent + " + k;"));
   const std::string at = "to + row * " + std::to_string(pitch) + " + column";
-  if (b_chunk_ == 8)
+  if (b_chunk_ > 1)
     b_.line("copy_async(" + at + ", valid ? b_from + offset : b_from, valid ? 16 : 0);");
   else
     b_.line("*(" + at + ") = valid ? b_from[offset] : " + type + "{};");

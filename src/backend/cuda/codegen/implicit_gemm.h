@@ -88,13 +88,17 @@ class GemmWriter {
   GemmWriter(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& problem,
              int threads, int bm, int bn, int bk, int splits);
 
-  // Elements that one thread fetches at once: 8 by asynchronous copies, or 1.
+  // The type of an element in kernels that copy tiles: of bytes of grids Byte, which the kernel defines.
+  std::string element() const;
+  // Elements that one thread fetches at once: 16 bytes by asynchronous copies, or 1.
   int a_chunk() const { return a_chunk_; }
   int b_chunk() const { return b_chunk_; }
   bool b_is_rows() const { return problem_.b_layout == ImplicitGemm::BLayout::Rows; }
   // Defines m0, n0, batch, split, first and last k tile, the state of the rows that a thread fetches, and the
   // lambdas fetch_a(tile, to) and fetch_b(tile, to). `pitch`: elements between rows in shared memory.
   void prologue(int a_pitch, int b_pitch);
+  // Defines start(column): what the sums of a column begin with in part `split` of K.
+  void define_start();
   // Defines result(row, column, v): bias and epilogue, or a partial sum when K is split.
   void result(int v);
   // For several vectors at a time: place(row, column), where the result lies or -1 when there is none; and

@@ -102,6 +102,10 @@ std::string_view early_loads() {
   return device_text::primitives::kEarlyLoads;
 }
 
+std::string_view byte_products() {
+  return device_text::primitives::kByteProducts;
+}
+
 std::string_view rounded_products() {
   return device_text::primitives::kRoundedProducts;
 }

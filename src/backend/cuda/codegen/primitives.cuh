@@ -130,6 +130,16 @@ DEV void load_early(const void* p, u32* w) {
                : "l"(p));
 }
 
+//# kByteProducts
+// d += a (16x32 bytes) times b (32x8 signed bytes), from compute capability 8.0 on.
+DEV void multiply_u8(int (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 //# kRoundedProducts
 // Products that no addition takes unrounded: what they decide is decided as on the host.
 DEV float rounded_product(float a, float b) { return __fmul_rn(a, b); }

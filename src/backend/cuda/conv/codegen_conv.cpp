@@ -125,14 +125,6 @@ std::vector<WgmmaConvVariant> wgmma_conv_variants(const ImplicitGemm& p, const L
   return most_promising(std::move(timed));
 }
 
-bool never_pads(const Conv& op) {
-  const auto none = [](const Ints& pads) {
-    return std::all_of(pads.begin(), pads.end(), [](int64_t n) { return n == 0; });
-  };
-  return op.auto_pad == AutoPad::Valid ||
-         (op.auto_pad == AutoPad::NotSet && none(op.pads_begin) && none(op.pads_end));
-}
-
 Support describe(const LayerQuery& query, const Tactic& tactic, ImplicitGemm& p) {
   if (const Support s = describe_gemm(query, tactic, p); !s.ok) return s;
   if (p.axes.size() != 2) return Support::no("not a convolution of images");
@@ -145,13 +137,7 @@ Support describe(const LayerQuery& query, const Tactic& tactic, ImplicitGemm& p)
     if (pad > 127 || reach > 127 || a.stride > 8)
       return Support::no("windows too far apart, or pads too wide");
   }
-  if (!p.on_grid) return {};
-  if (const Support s = multiplies_bytes(query, p); !s.ok) return s;
-  // The copy engine pads with bytes of 0.
-  if (query.graph.value(query.layer().inputs[0]).quantization->zero() != 0 &&
-      !never_pads(std::get<Conv>(query.layer().op)))
-    return Support::no("zero is not the byte 0 on the grid of the image, and the convolution pads");
-  return {};
+  return p.on_grid ? multiplies_bytes(query, p) : Support();
 }
 
 std::vector<Tactic> list_typed_wgmma_conv(const LayerQuery& query, const StoredTypes& types,

@@ -402,6 +402,21 @@ inline void multiply_f16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
 inline void multiply_bf16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
   multiply(d, a, b0, b1, [](u16 x) { return __uint_as_float(static_cast<u32>(x) << 16); });
 }
+inline void multiply_u8(int (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  struct Both {
+    u32 a[4], b[2];
+  } mine = {{a[0], a[1], a[2], a[3]}, {b0, b1}};
+  emulator::put(mine);
+  const int l = emulator::lane(), g = l / 4, t = l % 4;
+  for (int i = 0; i < 4; ++i)
+    for (int k = 0; k < 32; ++k) {
+      const int word = k / 4, shift = 8 * (k % 4);
+      const u32 left = emulator::get<Both>(g * 4 + word % 4).a[word / 4 * 2 + i / 2],
+                right = emulator::get<Both>((t * 2 + i % 2) * 4 + word % 4).b[word / 4];
+      d[i] += static_cast<int>(left >> shift & 255) * static_cast<signed char>(right >> shift);
+    }
+  emulator::warp_meet();
+}
 inline void load_once(const void* p, u32* w) {
   memcpy(w, p, 16);
 }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Convolutions (any rank, groups, transposed too; channels-last) and matrix products of ours: no library is
-// needed for any of them. 16-bit types run on tensor cores (mma.sync): tiles of A and B arrive in shared
-// memory by asynchronous copies, three stages deep; results pass through shared memory once more so that the
-// epilogue works on whole vectors. FP32 runs on plain multiply-adds, exactly. Tile sizes and the split of K
-// over blocks are the tactic: a small batch fills the machine only with small tiles and a split K. Partial
-// sums are added in a fixed order by a second kernel.
+// needed for any of them. 16-bit types and bytes of grids run on tensor cores (mma.sync): tiles of A and B
+// arrive in shared memory by asynchronous copies, three stages deep; results pass through shared memory once
+// more so that the epilogue works on whole vectors. (Bytes on Hopper are HopperGemm's and HopperConvolution's.)
+// FP32 runs on plain multiply-adds, exactly. Tile sizes and the split of K over blocks are the tactic: a small
+// batch fills the machine only with small tiles and a split K. Partial sums are added in a fixed order by a
+// second kernel.
 #include <cmath>
 
 #include "backend/cuda/codegen/implicit_gemm.h"
+#include "backend/cuda/device/device.h"
 #include "base/error.h"
 #include "lathe_device_text/gemm_fma.h"
 #include "lathe_device_text/gemm_mma.h"
@@ -29,13 +31,15 @@ constexpr GemmTile kTiles[] = {{128, 128, 2, 4}, {128, 64, 4, 2}, {64, 128, 2, 4
 struct GemmVariant {
   GemmTile tile;
   int bk = 32, splits = 1;
+  int size = 2;  // bytes of an element
 
   // Nothing for plain multiply-adds, which have no parameters.
-  static std::optional<GemmVariant> of(const TacticParams& params) {
+  static std::optional<GemmVariant> of(const TacticParams& params, DType type) {
     if (params.empty()) return std::nullopt;
     for (const GemmTile& t : kTiles)
       if (t.bm == params.get("rows") && t.bn == params.get("columns"))
-        return GemmVariant{t, params.get_int("step"), params.get_int("splits")};
+        return GemmVariant{t, params.get_int("step"), params.get_int("splits"),
+                           static_cast<int>(dtype_size(type))};
     throw Error(ErrorKind::Internal, "a product of tiles that there are not");
   }
   TacticParams params() const {
@@ -47,14 +51,15 @@ struct GemmVariant {
   }
   int warps() const { return tile.warps_m * tile.warps_n; }
   // Of a row of a tile in shared memory, in elements: rows begin in different banks.
-  int a_pitch() const { return bk + 8; }
-  int b_pitch(bool b_is_rows) const { return (b_is_rows ? tile.bn : bk) + 8; }
+  int unit() const { return 16 / size; }  // elements that are copied at once
+  int a_pitch() const { return bk + unit(); }
+  int b_pitch(bool b_is_rows) const { return (b_is_rows ? tile.bn : bk) + unit(); }
   int a_stage() const { return tile.bm * a_pitch(); }
   int b_stage(bool b_is_rows) const { return (b_is_rows ? bk : tile.bn) * b_pitch(b_is_rows); }
   // Stages of both tiles, and later, in the same place, the results of each warp as vectors.
   int shared_bytes(bool b_is_rows) const {
     const int strips = warps() * 16 * (tile.bn / tile.warps_n + 4) * 4;
-    return std::max(kStages * 2 * (a_stage() + b_stage(b_is_rows)), strips);
+    return std::max(kStages * size * (a_stage() + b_stage(b_is_rows)), strips);
   }
 };
 
@@ -69,11 +74,13 @@ double estimate_gemm(const GemmVariant& v, const DeviceProperties& gpu, double m
   const double blocks = std::ceil(m / v.tile.bm) * std::ceil(n / v.tile.bn) * batches * v.splits;
   const double steps = std::ceil(k / v.bk) / v.splits;
   // A multiprocessor holds several blocks; one alone cannot hide the latency of a step.
-  const double shared = kStages * 2.0 * (v.tile.bm + v.tile.bn) * (v.bk + 8), units = gpu.multiprocessors;
+  const double shared = static_cast<double>(kStages * v.size) * (v.tile.bm + v.tile.bn) * (v.bk + v.unit()),
+               units = gpu.multiprocessors;
   const double resident = std::max(
       1.0, std::min({static_cast<double>(gpu.shared_bytes_per_block) / shared, 48.0 / v.warps(), 8.0}));
-  const double products = 2.0 * v.tile.bm * v.tile.bn * v.bk / mma_ops_per_us(gpu);
-  const double per_step = std::max(products, 0.12 + v.bk * 0.0015);
+  const int step_bytes = v.bk * v.size;
+  const double products = static_cast<double>(v.tile.bm) * v.tile.bn * step_bytes / mma_ops_per_us(gpu);
+  const double per_step = std::max(products, 0.12 + step_bytes * 0.00075);
   const double together = std::min(resident, std::max(1.0, blocks / units));
   const double step_time = std::max(per_step, together * products);
   const double waves = std::ceil(blocks / (units * resident));
@@ -87,7 +94,8 @@ std::vector<GemmVariant> gemm_variants(const ImplicitGemm& p, const LayerQuery& 
   std::vector<std::pair<double, GemmVariant>> timed;
   for (const GemmTile& tile : kTiles)
     for (const int splits : {1, 2, 3, 4, 6, 8, 12}) {
-      const GemmVariant v{tile, k <= 32 ? 32 : 64, splits};
+      const int size = static_cast<int>(dtype_size(p.type)), narrow = 64 / size;
+      const GemmVariant v{tile, k <= narrow ? narrow : 2 * narrow, splits, size};
       const double steps = std::ceil(k / v.bk);
       const double blocks = std::ceil(m / tile.bm) * std::ceil(n / tile.bn) * batches * splits;
       if (v.shared_bytes(p.b_layout == ImplicitGemm::BLayout::Rows) > gpu.shared_bytes_per_block) continue;
@@ -97,12 +105,38 @@ std::vector<GemmVariant> gemm_variants(const ImplicitGemm& p, const LayerQuery& 
   return most_promising(std::move(timed));
 }
 
+// Bytes of integers, which tensor cores multiply from compute capability 8.0 on.
+void list_gemm_of_bytes(const LayerQuery& query, const Format& format, const DeviceProperties& gpu,
+                        std::vector<Tactic>& tactics) {
+  if (gpu.major < 8 || gpu.is_hopper()) return;
+  for (const StoredTypes& types : tensor_core_types(query)) {
+    if (types.input != DType::UInt8) continue;
+    Tactic base =
+        typed_tactic(query, kGemmRunner, "cuda_gemm_mma", {types.input, format}, {types.output, format});
+    list_weights(query, number_beside(query, types.output), base);
+    if (base.support.ok && has_data_dependent_dims(query))
+      base.support = Support::no("the size of the result depends on data");
+    ImplicitGemm p;
+    if (base.support.ok) base.support = describe_gemm(query, base, p);
+    if (base.support.ok) base.support = multiplies_bytes(query, p);
+    if (base.support.ok && upper_bound(p.batches, query.ranges) > 65535)
+      base.support = Support::no("more than 65535 batches or groups");
+    if (!base.support.ok) {
+      tactics.push_back(std::move(base));
+      continue;
+    }
+    for (const GemmVariant& v : gemm_variants(p, query, gpu))
+      tactics.push_back(with_variant(base, v.name(), v.params()));
+  }
+}
+
 std::vector<Tactic> list_gemm(const LayerQuery& query, const Device& device) {
   const Node& node = query.layer();
   const bool conv = std::holds_alternative<Conv>(node.op) || std::holds_alternative<ConvTranspose>(node.op);
   if (!conv && !std::holds_alternative<MatMul>(node.op)) return {};
   const Format format = conv ? kChannelsLast : kLinear;
   std::vector<Tactic> tactics;
+  list_gemm_of_bytes(query, format, device.properties, tactics);
   for (const DType type : allowed_types_first(query)) {
     Tactic base = typed_tactic(query, kGemmRunner, "cuda_gemm_fma", {type, format}, {type, format});
     if (base.support.ok && !is_kernel_float(type))
@@ -125,12 +159,6 @@ std::vector<Tactic> list_gemm(const LayerQuery& query, const Device& device) {
       tactics.push_back(with_variant(base, v.name(), v.params()));
   }
   return tactics;
-}
-
-// What both kernels end with: a function of gemm_mma.cuh or gemm_fma.cuh.
-void compute_tile(KernelBuilder& b, DType type) {
-  b.line("compute_gemm_tile<" + std::string(storage_name(type)) +
-         ">(first, last, m0, n0, fetch_a, fetch_b, result);");
 }
 
 KernelSource mma_kernel(const LayerQuery& query, const Tactic& tactic, const ImplicitGemm& p,
@@ -157,12 +185,18 @@ KernelSource mma_kernel(const LayerQuery& query, const Tactic& tactic, const Imp
                {"B_STAGE", variant.b_stage(b_is_rows)},
                {"B_IS_ROWS", b_is_rows},
                {"B_IS_EARLY", b_is_early},
+               {"UNIT", variant.unit()},
                {"V", v}});
-  b.global(p.type == DType::Float16 ? "#define MULTIPLY multiply_f16" : "#define MULTIPLY multiply_bf16");
+  if (p.on_grid) b.hardware(byte_products());
+  b.global(p.on_grid ? "typedef int Sum;\ntypedef unsigned char Byte;\n#define MULTIPLY multiply_u8"
+                     : std::string("typedef float Sum;\n#define MULTIPLY multiply_") +
+                           (p.type == DType::Float16 ? "f16" : "bf16"));
   b.global(device_text::gemm_mma::kGemmMma);
   writer.prologue(a_pitch, b_pitch);
   writer.result(v);
-  compute_tile(b, p.type);
+  writer.define_start();
+  b.line("compute_gemm_tile<" + writer.element() +
+         ">(first, last, m0, n0, fetch_a, fetch_b, start, result);");
   return b.finish();
 }
 
@@ -174,7 +208,7 @@ KernelSource fma_kernel(const LayerQuery& query, const Tactic& tactic, const Imp
   b.global(device_text::gemm_fma::kGemmFma);
   writer.prologue(a_pitch, b_pitch);
   writer.result(1);
-  compute_tile(b, p.type);
+  b.line("compute_gemm_tile<" + writer.element() + ">(first, last, m0, n0, fetch_a, fetch_b, result);");
   return b.finish();
 }
 
@@ -183,13 +217,15 @@ LayerSource generate_gemm(const LayerQuery& query, const Tactic& tactic, const D
   const Support support = describe_gemm(query, tactic, p);
   check(support.ok, "a refused product is generated: " + support.reason);
   LayerSource source;
-  const auto variant = GemmVariant::of(tactic.params);
+  const auto variant = GemmVariant::of(tactic.params, p.type);
   source.kernels.push_back(variant ? mma_kernel(query, tactic, p, *variant) : fma_kernel(query, tactic, p));
   if (variant && variant->splits > 1) {
     source.kernels.push_back(GemmWriter::sum_kernel(query, tactic, p, variant->splits));
     source.scratch_bytes = GemmWriter::scratch_bytes(query, variant->splits);
   }
-  if (p.b_layout == ImplicitGemm::BLayout::Packed) {
+  if (p.on_grid) {
+    add_grid_blocks(query, 1, source);
+  } else if (p.b_layout == ImplicitGemm::BLayout::Packed) {
     const Tensor weights = query.graph.value(query.layer().inputs[1]).constant;
     source.blocks["w"] = gemm_weights_block(query.layer().op, weights, p.type);
   }

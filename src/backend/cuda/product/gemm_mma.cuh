@@ -12,21 +12,31 @@
 //   B_IS_ROWS                  rows of B's tile are K
 //   B_IS_EARLY                 B is there before the previous kernel has ended
 //   V                          results that are stored at once
-//   MULTIPLY(sums, a, b0, b1)  16 x 16 times 16 x 8 elements
+//   UNIT                       elements in 16 bytes
+//   Sum                        type of a sum
+//   MULTIPLY(sums, a, b0, b1)  16 x 2 UNIT times 2 UNIT x 8 elements
 
 //# kGemmMma
 // Steps `first` to `last` of K. fetch_a(step, to) and fetch_b(step, to) start the copies of tiles to shared
-// memory; result(row, column, v) takes sums from (row, column) of the block's tile on, which lies at (m0,
-// n0).
-template <class T, class FetchA, class FetchB, class Result>
-DEV void compute_gemm_tile(idx first, idx last, idx m0, idx n0, FetchA fetch_a, FetchB fetch_b,
+// memory; start(column) is what the sums of a column begin with; result(row, column, v) takes sums from (row,
+// column) of the block's tile on, which lies at (m0, n0).
+template <class T, class FetchA, class FetchB, class Start, class Result>
+DEV void compute_gemm_tile(idx first, idx last, idx m0, idx n0, FetchA fetch_a, FetchB fetch_b, Start start,
                            Result result) {
   T* as = (T*)shared_memory();
   T* bs = as + STAGES * A_STAGE;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, m = lane / 8, g = lane / 4, t = lane % 4;
   const int wm0 = warp / WARPS_N * WM, wn0 = warp % WARPS_N * WN;
   const idx tiles = last - first;
-  float sum[WM / 16][WN / 8][4] = {};
+  Sum sum[WM / 16][WN / 8][4];
+#pragma unroll
+  for (int c = 0; c < WN / 8; ++c)
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const Sum first_sum = start(n0 + wn0 + c * 8 + t * 2 + e);
+#pragma unroll
+      for (int r = 0; r < WM / 16; ++r) sum[r][c][e] = sum[r][c][2 + e] = first_sum;
+    }
 #pragma unroll
   for (int s = 0; s < STAGES - 1; ++s)
     if (s < tiles) fetch_b(first + s, bs + s * B_STAGE);
@@ -48,18 +58,18 @@ DEV void compute_gemm_tile(idx first, idx last, idx m0, idx n0, FetchA fetch_a, 
     const T* a_tile = as + i % STAGES * A_STAGE;
     const T* b_tile = bs + i % STAGES * B_STAGE;
 #pragma unroll
-    for (int k = 0; k < BK; k += 16) {
+    for (int k = 0; k < BK; k += 2 * UNIT) {
       u32 a[WM / 16][4], b[WN / 16][4];
 #pragma unroll
       for (int r = 0; r < WM / 16; ++r)
-        load_matrix(a[r], a_tile + (wm0 + r * 16 + m % 2 * 8 + lane % 8) * A_PITCH + k + m / 2 * 8);
+        load_matrix(a[r], a_tile + (wm0 + r * 16 + m % 2 * 8 + lane % 8) * A_PITCH + k + m / 2 * UNIT);
 #pragma unroll
       for (int c = 0; c < WN / 16; ++c)
         if constexpr (B_IS_ROWS)
           load_matrix_transposed(b[c],
                                  b_tile + (k + m % 2 * 8 + lane % 8) * B_PITCH + wn0 + c * 16 + m / 2 * 8);
         else
-          load_matrix(b[c], b_tile + (wn0 + c * 16 + m / 2 * 8 + lane % 8) * B_PITCH + k + m % 2 * 8);
+          load_matrix(b[c], b_tile + (wn0 + c * 16 + m / 2 * 8 + lane % 8) * B_PITCH + k + m % 2 * UNIT);
 #pragma unroll
       for (int r = 0; r < WM / 16; ++r)
 #pragma unroll
@@ -79,7 +89,7 @@ DEV void compute_gemm_tile(idx first, idx last, idx m0, idx n0, FetchA fetch_a, 
 #pragma unroll
     for (int c = 0; c < WN / 8; ++c)
 #pragma unroll
-      for (int e = 0; e < 4; ++e) strip[(g + e / 2 * 8) * PITCH + c * 8 + t * 2 + e % 2] = sum[r][c][e];
+      for (int e = 0; e < 4; ++e) strip[(g + e / 2 * 8) * PITCH + c * 8 + t * 2 + e % 2] = (float)sum[r][c][e];
     __syncwarp();
 #pragma unroll
     for (int i = lane; i < 16 * WN / V; i += 32) {

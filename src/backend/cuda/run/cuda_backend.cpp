@@ -114,8 +114,8 @@ class CudaBackend final : public Backend, public CallerStreams {
     return {SqueezeExcite::kName};
   }
 
-  // HopperGemm's. (Other architectures multiply no bytes.)
-  bool stacks_grids() const override { return device_->properties.is_hopper(); }
+  // HopperGemm's, and elsewhere ImplicitGemm's.
+  bool stacks_grids() const override { return device_->properties.major >= 8; }
 
   std::unique_ptr<Program> compile(const ProgramSpec& spec) const override {
     return std::make_unique<ProgramHandle>(std::make_shared<CudaProgram>(spec, device_));
