@@ -19,8 +19,8 @@
 //   resize:n8c256h40u2                     nearest neighbours, u times the size
 //   heads:b32s128h12d64                    the transpose before and after attention
 //   pointwise:m128n3072,add,gelu           the negated input, then the words, in one layer
-//   graph:layer.ir,f16                     the only layer of a graph in a file, in the text form of ir/text.h:
-//                                          for layers that have no words here, such as those on grids
+//   graph:layer.ir,f16                     the only layer of a graph in a file (ir/text.h): for layers that
+//                                          have no words here, such as those on grids
 //
 // Types: f32 (default), bf16 or f16 (FP32 is timed as well then). Epilogues, in the order given: relu, relu6,
 // silu, gelu, add (of a tensor as large as the result, once).

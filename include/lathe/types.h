@@ -56,8 +56,8 @@ enum class MemoryFormat : uint8_t {
   Linear,             // row-major: chw
   ChannelsLast,       // N, spatial dims, C: hwc, dhwc
   ChannelsBlocked16,  // N, C / 16, spatial dims, 16: chw16
-  // N, spatial dims, C rounded up to a multiple of 8 or 16: hwc8, dhwc8, hwc16. What lies behind the channels is
-  // not read; in an output it may have any value.
+  // N, spatial dims, C rounded up to a multiple of 8 or 16: hwc8, dhwc8, hwc16. What lies behind the channels
+  // is not read; in an output it may have any value.
   ChannelsLast8,
   ChannelsLast16,
 };

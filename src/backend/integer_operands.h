@@ -27,7 +27,8 @@ std::optional<ByteGrid> byte_grid(const Value& value, const TensorType& type);
 std::optional<ByteGrid> any_byte_grid(const Value& value, const TensorType& type);
 
 // Whether the layer multiplies bytes of a grid by constant weights of a grid, its scales along `weight_axis`
-// at most (of a stack of matrices, for each), with sums of `depth` products that fit 32 bits. No says what is in the way.
+// at most (of a stack of matrices, for each), with sums of `depth` products that fit 32 bits. No says what is
+// in the way.
 Support multiplies_integers(const LayerQuery& query, size_t weight_axis, int64_t depth);
 
 // The same for floats of 8 bits, whose sums are floats.

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "backend/open_size.h"
+#include "backend/storage_layout.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "ir/dim_clamps.h"
@@ -44,17 +45,21 @@ class TimedEngine {
       opt[symbol] = range.opt;
       at_opt[symbol] = {.min = range.opt, .opt = range.opt, .max = range.opt};
     }
-    for (const Tensor& t : random_inputs(graph, opt, 1)) {
-      buffers_.push_back(backend.allocate(std::max<size_t>(64, t.bytes().size())));
-      backend.copy_to_device(buffers_.back()->data(), t.bytes().data(), t.bytes().size(), *stream_);
+    const std::vector<Tensor> inputs = random_inputs(graph, opt, 1);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Tensor stored = in_format(inputs[i], graph.value(graph.inputs()[i]).format);
+      const auto bytes = stored.bytes();
+      buffers_.push_back(backend.allocate(std::max<size_t>(64, bytes.size())));
+      backend.copy_to_device(buffers_.back()->data(), bytes.data(), bytes.size(), *stream_);
     }
     for (const ValueId id : graph.outputs()) {
       Extents most;
       for (const Dim& d : graph.value(id).shape) most.push_back(largest(d, at_opt));
       // What has an open size lies in memory of the execution.
-      const int64_t bytes = has_open_size(graph.value(id), built.variant.ranges)
+      const Value& value = graph.value(id);
+      const int64_t bytes = has_open_size(value, built.variant.ranges)
                                 ? 0
-                                : dtype_bytes(graph.value(id).dtype, element_count(most));
+                                : storage_bytes(value.dtype, most, value.format);
       buffers_.push_back(backend.allocate(std::max<size_t>(64, static_cast<size_t>(bytes))));
     }
     for (const auto& b : buffers_) bindings_.push_back(b->data());

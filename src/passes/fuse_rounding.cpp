@@ -8,8 +8,8 @@
 // gives both. Convolutions and products take their roundings as they take any tail.
 //
 // Must not fire when others read what an Attention gives as it is, when more than one rounding does, when the
-// rounding reads more than that, or when the layer has other results. A LayerNorm gives both when neither is a
-// graph output.
+// rounding reads more than that, or when the layer has other results. A LayerNorm gives both when neither is
+// a graph output.
 #include <algorithm>
 
 #include "passes/match.h"

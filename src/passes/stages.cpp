@@ -106,8 +106,8 @@ std::vector<Stage> default_stages() {
       {"final dead-layer removal", {{"remove_dead", "DeadLayerRemoval", remove_dead}}},
 
       // q, k and v as one product: when they have their biases, which are stacked like the weights. Their
-      // Reshapes then meet those that split heads. Weights on a grid are stacked where what they meet is bytes,
-      // which is marked for that.
+      // Reshapes then meet those that split heads. Weights on a grid are stacked where what they meet is
+      // bytes, which is marked for that.
       {"tensor merging",
        {{"mark_quantization", "QuantizationMarking", mark_quantization},
         {"merge_matmuls", "MatMulMerging", merge_matmuls},

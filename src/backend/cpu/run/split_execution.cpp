@@ -44,7 +44,7 @@ void SplitExecution::set_shapes(const SymbolValues& values) {
   const auto add = [&](ValueId id) {
     const Value& value = program_->graph().value(id);
     item_bytes_.push_back(
-        is_split(id) ? dtype_bytes(value.dtype, element_count(upper_extents(value.shape, one))) : 0);
+        is_split(id) ? storage_bytes(value.dtype, upper_extents(value.shape, one), value.format) : 0);
   };
   for (const ValueId id : program_->graph().inputs()) add(id);
   const auto first_output = static_cast<std::ptrdiff_t>(item_bytes_.size());

@@ -132,7 +132,7 @@ struct LayerSource {
 // load_early(p, w): 16 bytes into four words, which the compiler leaves in front of products that follow
 // __syncwarp().
 std::string_view early_loads();
-// multiply_u8, for b.hardware().
+// multiply_u8 and multiply_e4m3, for b.hardware().
 std::string_view byte_products();
 // rounded_product(a, b) of floats and doubles, which no addition takes unrounded.
 std::string_view rounded_products();

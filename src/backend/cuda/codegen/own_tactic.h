@@ -166,10 +166,10 @@ inline std::vector<std::string> found_names(const LayerQuery& query) {
   return names;
 }
 
-// Only wgmma multiplies floats of 8 bits: on other GPUs bytes of their grids would be converted for nothing.
+// On GPUs that do not multiply floats of 8 bits, bytes of their grids would be converted for nothing.
 inline std::vector<Tactic> with_known_bytes(const LayerQuery& query, const Device& device,
                                             std::vector<Tactic> tactics) {
-  if (device.properties.is_hopper()) return tactics;
+  if (device.properties.multiplies_fp8()) return tactics;
   const auto has_floats = [&](const std::vector<ValueId>& values, const std::vector<TensorType>& types) {
     for (size_t i = 0; i < std::min(values.size(), types.size()); ++i)
       if (const auto grid = stored_grid(query, values[i], types[i]); grid && grid->has_floats()) return true;
@@ -177,7 +177,7 @@ inline std::vector<Tactic> with_known_bytes(const LayerQuery& query, const Devic
   };
   for (Tactic& t : tactics)
     if (has_floats(query.layer().inputs, t.inputs) || has_floats(query.layer().outputs, t.outputs))
-      t.support = Support::no("FP8 is multiplied on GPUs of compute capability 9.0 alone, and this one has " +
+      t.support = Support::no("FP8 is multiplied on GPUs from compute capability 8.9 on, and this one has " +
                               std::to_string(device.properties.major) + "." +
                               std::to_string(device.properties.minor));
   return tactics;

@@ -131,7 +131,7 @@ DEV void load_early(const void* p, u32* w) {
 }
 
 //# kByteProducts
-// d += a (16x32 bytes) times b (32x8 signed bytes), from compute capability 8.0 on.
+// d += a (16x32) times b (32x8): bytes times signed bytes from compute capability 8.0 on, E4M3 from 8.9 on.
 DEV void multiply_u8(int (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
   asm volatile(
       "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
@@ -139,6 +139,15 @@ DEV void multiply_u8(int (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
       : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+#if __CUDA_ARCH__ >= 890
+DEV void multiply_e4m3(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+#endif
 
 //# kRoundedProducts
 // Products that no addition takes unrounded: what they decide is decided as on the host.

@@ -15,6 +15,7 @@ namespace lathe::cuda {
 GeneratedFamily attention_family();
 GeneratedFamily copy_family();
 GeneratedFamily depthwise_family();
+GeneratedFamily gemm_family();
 GeneratedFamily layer_norm_family();
 GeneratedFamily pointwise_family();
 GeneratedFamily pool_family();
@@ -199,11 +200,28 @@ TEST(CudaSmallFloatGrids, Moved) {
     }
 }
 
-// Hopper has kernels that multiply FP8; on other GPUs products compute in floats, and nothing stores it.
+// Tensor cores from Ada on multiply tiles of FP8 (on Hopper its own products do).
+TEST(CudaSmallFloatGrids, TilesOfOtherGpus) {
+  FloatGridLayer transposed = float_grid_product("70, 208", "200, 208", "70, 200", 200);
+  transposed.fields = "transpose_b=true";
+  transposed.axis = 0;
+  const std::string path = "tests/devices/sm_89_l4.json";
+  const auto device = describe_device(DeviceProperties::from_json(read_file(path), path));
+  const auto ran = check_generated_grids(
+      gemm_family(),
+      {float_grid_product("70, 208", "208, 200", "70, 200", 200).text(), transposed.text(),
+       float_grid_product("70, 208", "3, 208, 40", "3, 70, 40", 120).text(), FloatGridLayer().text()},
+      3, device);
+  EXPECT_TRUE(has(ran, "cuda_gemm_mma", "float8e4m3fn")) << ran.size();
+  EXPECT_GE(ran.size(), 4u * 6u);
+}
+
+// Before Ada products compute in floats, and nothing stores FP8.
 TEST(CudaSmallFloatGrids, OtherGpusSayWhyTheyHaveNone) {
   const GridCase layer(float_grid_product("64, 128", "128, 64", "64, 64", 64).text(), {DType::Float16});
   const GridCase pool(one_on_floats("1, 16, 9, 9", "1, 16, 4, 4", "Pool", "kernel=[3, 3], strides=[2, 2]"));
-  for (const char* name : {"sm_80_a100", "sm_89_l4", "sm_90_h100", "sm_100_b200"}) {
+  for (const char* name :
+       {"sm_80_a100", "sm_86_a10", "sm_89_l4", "sm_90_h100", "sm_100_b200", "sm_120_rtx5090"}) {
     SCOPED_TRACE(name);
     const std::string path = std::string("tests/devices/") + name + ".json";
     const auto device = describe_device(DeviceProperties::from_json(read_file(path), path));
@@ -220,12 +238,13 @@ TEST(CudaSmallFloatGrids, OtherGpusSayWhyTheyHaveNone) {
       }
       for (const Tactic& tactic : family.list(pool.query(), *device)) {
         if (!GridCase::stores_small_floats(tactic)) continue;
-        EXPECT_EQ(tactic.support.ok, device->properties.is_hopper()) << tactic.name;
-        refused += tactic.support.reason.starts_with("FP8 is multiplied on GPUs of compute capability 9.0");
+        EXPECT_EQ(tactic.support.ok, device->properties.multiplies_fp8()) << tactic.name;
+        refused +=
+            tactic.support.reason.starts_with("FP8 is multiplied on GPUs from compute capability 8.9 on");
       }
     }
-    EXPECT_EQ(in_fp8 > 0, device->properties.is_hopper());
-    EXPECT_EQ(refused > 0, !device->properties.is_hopper());
+    EXPECT_EQ(in_fp8 > 0, device->properties.multiplies_fp8());
+    EXPECT_EQ(refused > 0, !device->properties.multiplies_fp8());
     EXPECT_GT(in_floats, 0);
   }
 }

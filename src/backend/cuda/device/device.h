@@ -38,6 +38,7 @@ struct DeviceProperties {
   // for each.
   int64_t shared_bytes_each(int resident) const;
   bool is_hopper() const { return major == 9 && minor == 0; }  // with wgmma, which no other has
+  bool multiplies_fp8() const { return major >= 9 || (major == 8 && minor >= 9); }
   bool has_clusters() const { return major >= 9; }
   bool overlaps_launches() const { return major >= 9; }  // programmatic dependent launch
   // Products of 16-bit operands that the tensor cores of one multiprocessor do at the highest clock, in

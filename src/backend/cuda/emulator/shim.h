@@ -402,7 +402,8 @@ inline void multiply_f16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
 inline void multiply_bf16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
   multiply(d, a, b0, b1, [](u16 x) { return __uint_as_float(static_cast<u32>(x) << 16); });
 }
-inline void multiply_u8(int (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+template <class Sum, class Product>
+inline void multiply_bytes(Sum (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, Product product) {
   struct Both {
     u32 a[4], b[2];
   } mine = {{a[0], a[1], a[2], a[3]}, {b0, b1}};
@@ -413,9 +414,17 @@ inline void multiply_u8(int (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
       const int word = k / 4, shift = 8 * (k % 4);
       const u32 left = emulator::get<Both>(g * 4 + word % 4).a[word / 4 * 2 + i / 2],
                 right = emulator::get<Both>((t * 2 + i % 2) * 4 + word % 4).b[word / 4];
-      d[i] += static_cast<int>(left >> shift & 255) * static_cast<signed char>(right >> shift);
+      d[i] += product(static_cast<unsigned char>(left >> shift), static_cast<unsigned char>(right >> shift));
     }
   emulator::warp_meet();
+}
+inline void multiply_u8(int (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  multiply_bytes(d, a, b0, b1,
+                 [](unsigned char x, unsigned char w) { return x * static_cast<signed char>(w); });
+}
+inline void multiply_e4m3(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  multiply_bytes(d, a, b0, b1,
+                 [](unsigned char x, unsigned char w) { return e4m3_to_f32(x) * e4m3_to_f32(w); });
 }
 inline void load_once(const void* p, u32* w) {
   memcpy(w, p, 16);

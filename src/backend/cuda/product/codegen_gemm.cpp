@@ -3,12 +3,13 @@
 // Convolutions (any rank, groups, transposed too; channels-last) and matrix products of ours: no library is
 // needed for any of them. 16-bit types and bytes of grids run on tensor cores (mma.sync): tiles of A and B
 // arrive in shared memory by asynchronous copies, three stages deep; results pass through shared memory once
-// more so that the epilogue works on whole vectors. (Bytes on Hopper are HopperGemm's and HopperConvolution's.)
-// FP32 runs on plain multiply-adds, exactly. Tile sizes and the split of K over blocks are the tactic: a small
-// batch fills the machine only with small tiles and a split K. Partial sums are added in a fixed order by a
-// second kernel.
+// more so that the epilogue works on whole vectors. (Bytes on Hopper are HopperGemm's and
+// HopperConvolution's.) FP32 runs on plain multiply-adds, exactly. Tile sizes and the split of K over blocks
+// are the tactic: a small batch fills the machine only with small tiles and a split K. Partial sums are added
+// in a fixed order by a second kernel.
 #include <cmath>
 
+#include "backend/cuda/codegen/codegen_hopper.h"
 #include "backend/cuda/codegen/implicit_gemm.h"
 #include "backend/cuda/device/device.h"
 #include "base/error.h"
@@ -105,12 +106,12 @@ std::vector<GemmVariant> gemm_variants(const ImplicitGemm& p, const LayerQuery& 
   return most_promising(std::move(timed));
 }
 
-// Bytes of integers, which tensor cores multiply from compute capability 8.0 on.
+// Bytes of integers, which tensor cores multiply from compute capability 8.0 on, and of E4M3.
 void list_gemm_of_bytes(const LayerQuery& query, const Format& format, const DeviceProperties& gpu,
                         std::vector<Tactic>& tactics) {
   if (gpu.major < 8 || gpu.is_hopper()) return;
   for (const StoredTypes& types : tensor_core_types(query)) {
-    if (types.input != DType::UInt8) continue;
+    if (is_half(types.input) || (types.input != DType::UInt8 && !gpu.multiplies_fp8())) continue;
     Tactic base =
         typed_tactic(query, kGemmRunner, "cuda_gemm_mma", {types.input, format}, {types.output, format});
     list_weights(query, number_beside(query, types.output), base);
@@ -122,7 +123,7 @@ void list_gemm_of_bytes(const LayerQuery& query, const Format& format, const Dev
     if (base.support.ok && upper_bound(p.batches, query.ranges) > 65535)
       base.support = Support::no("more than 65535 batches or groups");
     if (!base.support.ok) {
-      tactics.push_back(std::move(base));
+      tactics.push_back(refused_for(types.input, std::move(base)));
       continue;
     }
     for (const GemmVariant& v : gemm_variants(p, query, gpu))
@@ -188,9 +189,9 @@ KernelSource mma_kernel(const LayerQuery& query, const Tactic& tactic, const Imp
                {"UNIT", variant.unit()},
                {"V", v}});
   if (p.on_grid) b.hardware(byte_products());
-  b.global(p.on_grid ? "typedef int Sum;\ntypedef unsigned char Byte;\n#define MULTIPLY multiply_u8"
-                     : std::string("typedef float Sum;\n#define MULTIPLY multiply_") +
-                           (p.type == DType::Float16 ? "f16" : "bf16"));
+  b.global(std::string(p.on_grid ? "typedef unsigned char Byte;\n" : "") + "typedef " +
+           (p.type == DType::UInt8 ? "int" : "float") + " Sum;\n#define MULTIPLY multiply_" +
+           multiplied_name(p.type));
   b.global(device_text::gemm_mma::kGemmMma);
   writer.prologue(a_pitch, b_pitch);
   writer.result(v);

@@ -8,9 +8,9 @@
 // Why: with K = 64 a tile of 128 x 64 results is multiplied in a tenth of a microsecond, while a block for
 // each tile takes four: to start, to get its first operands, to get those of the epilogue, and to store.
 // Blocks of a multiprocessor that do the same begin together and may stay in step, all multiplying and then
-// all finishing. Teams of one block take turns instead: one multiplies while the others finish, out of one set
-// of stages and kept weights. On an H200 in FP8, q, k and v of 4096 rows (4096 x 2304 x 768): 20.1 us with
-// three teams of 64 x 128, 26.8 with one; with GELU and rounding 4096 x 3072 x 768: 29.5 us, and 34.8.
+// all finishing. Teams of one block take turns instead: one multiplies while the others finish, out of one
+// set of stages and kept weights. On an H200 in FP8, q, k and v of 4096 rows (4096 x 2304 x 768): 20.1 us
+// with three teams of 64 x 128, 26.8 with one; with GELU and rounding 4096 x 3072 x 768: 29.5 us, and 34.8.
 // Where a column of B fits into shared memory beside that, a block may keep it: with K = 64 that is two
 // thirds of what a tile reads.
 #include "backend/cuda/product/codegen_wgmma.h"

@@ -89,7 +89,8 @@ DEV void compute_gemm_tile(idx first, idx last, idx m0, idx n0, FetchA fetch_a, 
 #pragma unroll
     for (int c = 0; c < WN / 8; ++c)
 #pragma unroll
-      for (int e = 0; e < 4; ++e) strip[(g + e / 2 * 8) * PITCH + c * 8 + t * 2 + e % 2] = (float)sum[r][c][e];
+      for (int e = 0; e < 4; ++e)
+        strip[(g + e / 2 * 8) * PITCH + c * 8 + t * 2 + e % 2] = (float)sum[r][c][e];
     __syncwarp();
 #pragma unroll
     for (int i = lane; i < 16 * WN / V; i += 32) {

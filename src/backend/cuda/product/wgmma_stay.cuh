@@ -3,9 +3,9 @@
 // A product with blocks that stay and compute tile after tile (codegen_stay.cpp); behind stages.cuh and
 // wgmma_tiles.cuh.
 //
-// Teams take turns: while one finishes its tile, the next multiplies. Stages are filled in the order of tiles,
-// so that a team may wait for its first only when the one before it has had its last: until then the parity of
-// a stage does not say which of its fillings is there.
+// Teams take turns: while one finishes its tile, the next multiplies. Stages are filled in the order of
+// tiles, so that a team may wait for its first only when the one before it has had its last: until then the
+// parity of a stage does not say which of its fillings is there.
 //
 // Besides what those want the generator writes in front:
 //   STRIPS  bytes from the first stage to the results of the warps

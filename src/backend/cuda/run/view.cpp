@@ -11,7 +11,7 @@ namespace {
 std::vector<Tactic> list_view(const LayerQuery& query, const Device& device) {
   return list_views(query, {.formats = {kLinear, kChannelsLast},
                             .alignment_bytes = 16,
-                            .small_floats = device.properties.is_hopper()});
+                            .small_floats = device.properties.multiplies_fp8()});
 }
 
 // Never called for a view: nothing runs.
