@@ -57,9 +57,8 @@ class TimedEngine {
       for (const Dim& d : graph.value(id).shape) most.push_back(largest(d, at_opt));
       // What has an open size lies in memory of the execution.
       const Value& value = graph.value(id);
-      const int64_t bytes = has_open_size(value, built.variant.ranges)
-                                ? 0
-                                : storage_bytes(value.dtype, most, value.format);
+      const int64_t bytes =
+          has_open_size(value, built.variant.ranges) ? 0 : storage_bytes(value.dtype, most, value.format);
       buffers_.push_back(backend.allocate(std::max<size_t>(64, static_cast<size_t>(bytes))));
     }
     for (const auto& b : buffers_) bindings_.push_back(b->data());
