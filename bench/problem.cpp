@@ -12,7 +12,6 @@
 #include "base/file.h"
 #include "ir/edit.h"
 #include "ir/text.h"
-
 #include "ops/build.h"
 
 namespace lathe::bench {

@@ -69,6 +69,24 @@ ByteGridLayer byte_grid_product(const std::string& x, const std::string& w, cons
           .bias = false};
 }
 
+ByteGridLayer transposed_byte_grid_product() {
+  ByteGridLayer layer = byte_grid_product("70, 208", "200, 208", "70, 200", 200);
+  layer.fields = "transpose_b=true";
+  layer.axis = 0;
+  return layer;
+}
+
+// Its zero point is no byte of 0, with which images are padded.
+ByteGridLayer byte_grid_window_without_pads() {
+  ByteGridLayer layer{.x = "1, 144, 7, 7",
+                      .w = "32, 144, 3, 3",
+                      .y = "1, 32, 5, 5",
+                      .channels = 32,
+                      .fields = "kernel=[3, 3]"};
+  layer.zero = "131";
+  return layer;
+}
+
 TEST(CudaGrids, Products) {
   ByteGridLayer residual = byte_grid_product("2, 35, 80", "80, 40", "2, 35, 40", 40);
   residual.operand_values =
@@ -76,9 +94,7 @@ TEST(CudaGrids, Products) {
       "9\n";
   residual.operands = ", %r, %c";
   residual.epilogue = " epilogue 3 {Add(0,2) Add(3,1) Relu(4) Clip[-8,7.9375](5) RoundTo[0.0625](6)}";
-  ByteGridLayer transposed = byte_grid_product("70, 208", "200, 208", "70, 200", 200);
-  transposed.fields = "transpose_b=true";
-  transposed.axis = 0;
+  const ByteGridLayer transposed = transposed_byte_grid_product();
   const auto ran = check_generated_grids(
       wgmma_family(),
       {byte_grid_product("70, 208", "208, 200", "70, 200", 200).text(), residual.text(), transposed.text(),
@@ -88,7 +104,7 @@ TEST(CudaGrids, Products) {
   EXPECT_GE(ran.size(), 4u * 6u);
 }
 
-// Each column of each matrix has a scale of its own; the second layer also keeps columns and splits sums.
+// Each column of each matrix has a scale of its own.
 TEST(CudaGrids, StacksOfMatrices) {
   ByteGridLayer stack = byte_grid_product("70, 208", "3, 208, 40", "3, 70, 40", 120);
   ByteGridLayer transposed = byte_grid_product("330, 656", "2, 64, 656", "2, 330, 64", 128);
@@ -112,12 +128,7 @@ TEST(CudaGrids, StacksOfMatrices) {
 TEST(CudaGrids, Convolutions) {
   ByteGridLayer strided{.x = "2, 48, 9, 9", .w = "40, 48, 3, 3", .y = "2, 40, 5, 5", .channels = 40};
   strided.fields = "kernel=[3, 3], strides=[2, 2], pads_begin=[1, 1], pads_end=[1, 1]";
-  ByteGridLayer valid{.x = "1, 144, 7, 7",
-                      .w = "32, 144, 3, 3",
-                      .y = "1, 32, 5, 5",
-                      .channels = 32,
-                      .fields = "kernel=[3, 3]"};
-  valid.zero = "131";
+  const ByteGridLayer valid = byte_grid_window_without_pads();
   ByteGridLayer point{
       .x = "2, 64, 5, 5", .w = "33, 64, 1, 1", .y = "2, 33, 5, 5", .channels = 33, .fields = "kernel=[1, 1]"};
   point.zero = "9";
@@ -129,20 +140,13 @@ TEST(CudaGrids, Convolutions) {
 
 // Tensor cores before Hopper, and behind it, multiply bytes in tiles.
 TEST(CudaGrids, TilesOfOtherGpus) {
-  ByteGridLayer transposed = byte_grid_product("70, 208", "200, 208", "70, 200", 200);
-  transposed.fields = "transpose_b=true";
-  transposed.axis = 0;
+  const ByteGridLayer transposed = transposed_byte_grid_product();
   ByteGridLayer stack = byte_grid_product("70, 208", "3, 208, 40", "3, 70, 40", 120);
   stack.weight_grid_text = weight_grid(120, 1);
   ByteGridLayer odd = byte_grid_product("37, 90", "90, 33", "37, 33", 33);
   ByteGridLayer grouped{.w = "24, 16, 3, 3"};
   grouped.fields += ", groups=2";
-  ByteGridLayer valid{.x = "1, 144, 7, 7",
-                      .w = "32, 144, 3, 3",
-                      .y = "1, 32, 5, 5",
-                      .channels = 32,
-                      .fields = "kernel=[3, 3]"};
-  valid.zero = "131";
+  const ByteGridLayer valid = byte_grid_window_without_pads();
   const std::string path = "tests/devices/sm_80_a100.json";
   const auto device = describe_device(DeviceProperties::from_json(read_file(path), path));
   const auto ran = check_generated_grids(

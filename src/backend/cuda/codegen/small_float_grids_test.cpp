@@ -66,15 +66,20 @@ FloatGridLayer float_grid_product(const std::string& x, const std::string& w, co
   return layer;
 }
 
+FloatGridLayer transposed_float_grid_product() {
+  FloatGridLayer layer = float_grid_product("70, 208", "200, 208", "70, 200", 200);
+  layer.fields = "transpose_b=true";
+  layer.axis = 0;
+  return layer;
+}
+
 TEST(CudaSmallFloatGrids, Products) {
   FloatGridLayer residual = float_grid_product("2, 35, 80", "80, 40", "2, 35, 40", 40);
   residual.operand_values =
       " input %r: float32[2, 35, 40]" + grid("0.125") + "\n const %c: float32[40] = random 9\n";
   residual.operands = ", %r, %c";
   residual.epilogue = "3 {Add(0,2) Add(3,1) Relu(4) RoundToE4M3[0.25](5)}";
-  FloatGridLayer transposed = float_grid_product("70, 208", "200, 208", "70, 200", 200);
-  transposed.fields = "transpose_b=true";
-  transposed.axis = 0;
+  const FloatGridLayer transposed = transposed_float_grid_product();
   FloatGridLayer per_tensor = float_grid_product("300, 640", "640, 48", "300, 48", 48);
   per_tensor.weight_grid_text = grid("0.0078125");
   const auto ran = check_generated_grids(wgmma_family(),
@@ -202,9 +207,7 @@ TEST(CudaSmallFloatGrids, Moved) {
 
 // Tensor cores from Ada on multiply tiles of FP8 (on Hopper its own products do).
 TEST(CudaSmallFloatGrids, TilesOfOtherGpus) {
-  FloatGridLayer transposed = float_grid_product("70, 208", "200, 208", "70, 200", 200);
-  transposed.fields = "transpose_b=true";
-  transposed.axis = 0;
+  const FloatGridLayer transposed = transposed_float_grid_product();
   const std::string path = "tests/devices/sm_89_l4.json";
   const auto device = describe_device(DeviceProperties::from_json(read_file(path), path));
   const auto ran = check_generated_grids(

@@ -218,11 +218,11 @@ inline void multiply_bytes(Sum (&d)[N], u64 a, u64 b, Product product) {
 }
 template <int N>
 inline void multiply_tile_u8(int (&d)[N], u64 a, u64 b) {
-  multiply_bytes(d, a, b, [](unsigned char x, unsigned char y) { return x * static_cast<signed char>(y); });
+  multiply_bytes(d, a, b, byte_product);
 }
 template <int N>
 inline void multiply_tile_e4m3(float (&d)[N], u64 a, u64 b) {
-  multiply_bytes(d, a, b, [](unsigned char x, unsigned char y) { return e4m3_to_f32(x) * e4m3_to_f32(y); });
+  multiply_bytes(d, a, b, e4m3_product);
 }
 // A left operand in registers; `place(column, k)`: where an element of the right one lies in its tile, in
 // bytes.

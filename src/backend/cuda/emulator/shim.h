@@ -376,55 +376,42 @@ inline void load_matrix_transposed(u32 (&r)[4], const void* row) {
   }
   emulator::warp_meet();
 }
-template <class Widen>
-inline void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, Widen widen16) {
-  struct Both {
-    u32 a[4], b[2];
-  } mine = {{a[0], a[1], a[2], a[3]}, {b0, b1}};
-  emulator::put(mine);
-  const int l = emulator::lane(), g = l / 4, t = l % 4;
-  const auto half = [&](u32 x, int i) { return widen16(static_cast<u16>(x >> 16 * i)); };
-  for (int i = 0; i < 4; ++i) {
-    const int row = g, column = t * 2 + i % 2;
-    float sum = d[i];
-    for (int k = 0; k < 16; ++k) {
-      const Both left = emulator::get<Both>(row * 4 + k % 8 / 2);
-      const Both right = emulator::get<Both>(column * 4 + k % 8 / 2);
-      sum += half(left.a[(k / 8) * 2 + i / 2], k % 2) * half(right.b[k / 8], k % 2);
-    }
-    d[i] = sum;
-  }
-  emulator::warp_meet();
-}
-inline void multiply_f16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-  multiply(d, a, b0, b1, [](u16 x) { return f16_to_f32(x); });
-}
-inline void multiply_bf16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-  multiply(d, a, b0, b1, [](u16 x) { return __uint_as_float(static_cast<u32>(x) << 16); });
-}
-template <class Sum, class Product>
-inline void multiply_bytes(Sum (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, Product product) {
+// d += a (16 rows of eight words) times b (eight words of 8 columns); a word holds elements of type T.
+template <class T, class Sum, class Product>
+inline void multiply(Sum (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, Product product) {
+  constexpr int kInWord = 4 / sizeof(T), kBits = 8 * sizeof(T);
   struct Both {
     u32 a[4], b[2];
   } mine = {{a[0], a[1], a[2], a[3]}, {b0, b1}};
   emulator::put(mine);
   const int l = emulator::lane(), g = l / 4, t = l % 4;
   for (int i = 0; i < 4; ++i)
-    for (int k = 0; k < 32; ++k) {
-      const int word = k / 4, shift = 8 * (k % 4);
+    for (int k = 0; k < 8 * kInWord; ++k) {
+      const int word = k / kInWord, shift = kBits * (k % kInWord);
       const u32 left = emulator::get<Both>(g * 4 + word % 4).a[word / 4 * 2 + i / 2],
                 right = emulator::get<Both>((t * 2 + i % 2) * 4 + word % 4).b[word / 4];
-      d[i] += product(static_cast<unsigned char>(left >> shift), static_cast<unsigned char>(right >> shift));
+      d[i] += product(static_cast<T>(left >> shift), static_cast<T>(right >> shift));
     }
   emulator::warp_meet();
 }
+inline void multiply_f16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  multiply<u16>(d, a, b0, b1, [](u16 x, u16 y) { return f16_to_f32(x) * f16_to_f32(y); });
+}
+inline void multiply_bf16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  const auto widen16 = [](u16 x) { return __uint_as_float(static_cast<u32>(x) << 16); };
+  multiply<u16>(d, a, b0, b1, [&](u16 x, u16 y) { return widen16(x) * widen16(y); });
+}
+inline int byte_product(unsigned char x, unsigned char y) {
+  return x * static_cast<signed char>(y);
+}
+inline float e4m3_product(unsigned char x, unsigned char y) {
+  return e4m3_to_f32(x) * e4m3_to_f32(y);
+}
 inline void multiply_u8(int (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-  multiply_bytes(d, a, b0, b1,
-                 [](unsigned char x, unsigned char w) { return x * static_cast<signed char>(w); });
+  multiply<unsigned char>(d, a, b0, b1, byte_product);
 }
 inline void multiply_e4m3(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-  multiply_bytes(d, a, b0, b1,
-                 [](unsigned char x, unsigned char w) { return e4m3_to_f32(x) * e4m3_to_f32(w); });
+  multiply<unsigned char>(d, a, b0, b1, e4m3_product);
 }
 inline void load_once(const void* p, u32* w) {
   memcpy(w, p, 16);

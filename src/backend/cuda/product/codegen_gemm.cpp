@@ -106,6 +106,16 @@ std::vector<GemmVariant> gemm_variants(const ImplicitGemm& p, const LayerQuery& 
   return most_promising(std::move(timed));
 }
 
+// The layer as a problem of this family, or why it is none.
+Support describe(const LayerQuery& query, const Tactic& tactic, ImplicitGemm& p) {
+  if (has_data_dependent_dims(query)) return Support::no("the size of the result depends on data");
+  if (const Support s = describe_gemm(query, tactic, p); !s.ok) return s;
+  if (p.on_grid)
+    if (const Support s = multiplies_bytes(query, p); !s.ok) return s;
+  if (upper_bound(p.batches, query.ranges) > 65535) return Support::no("more than 65535 batches or groups");
+  return {};
+}
+
 // Bytes of integers, which tensor cores multiply from compute capability 8.0 on, and of E4M3.
 void list_gemm_of_bytes(const LayerQuery& query, const Format& format, const DeviceProperties& gpu,
                         std::vector<Tactic>& tactics) {
@@ -115,13 +125,8 @@ void list_gemm_of_bytes(const LayerQuery& query, const Format& format, const Dev
     Tactic base =
         typed_tactic(query, kGemmRunner, "cuda_gemm_mma", {types.input, format}, {types.output, format});
     list_weights(query, number_beside(query, types.output), base);
-    if (base.support.ok && has_data_dependent_dims(query))
-      base.support = Support::no("the size of the result depends on data");
     ImplicitGemm p;
-    if (base.support.ok) base.support = describe_gemm(query, base, p);
-    if (base.support.ok) base.support = multiplies_bytes(query, p);
-    if (base.support.ok && upper_bound(p.batches, query.ranges) > 65535)
-      base.support = Support::no("more than 65535 batches or groups");
+    if (base.support.ok) base.support = describe(query, base, p);
     if (!base.support.ok) {
       tactics.push_back(refused_for(types.input, std::move(base)));
       continue;
@@ -146,12 +151,7 @@ std::vector<Tactic> list_gemm(const LayerQuery& query, const Device& device) {
       base.support = Support::no("a constant operand is read as it is stored");
     list_weights(query, type, base);
     ImplicitGemm p;
-    if (base.support.ok && has_data_dependent_dims(query))
-      base.support = Support::no("the size of the result depends on data");
-    if (base.support.ok)
-      if (const Support s = describe_gemm(query, base, p); !s.ok) base.support = s;
-    if (base.support.ok && upper_bound(p.batches, query.ranges) > 65535)
-      base.support = Support::no("more than 65535 batches or groups");
+    if (base.support.ok) base.support = describe(query, base, p);
     if (!base.support.ok || !is_half(type)) {
       tactics.push_back(std::move(base));
       continue;
