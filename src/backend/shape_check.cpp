@@ -2,10 +2,10 @@
 #include "backend/shape_check.h"
 
 #include <optional>
+#include <span>
 
 #include "base/error.h"
 #include "ir/symbol_extents.h"
-#include "ops/concrete_shapes.h"
 
 namespace lathe {
 namespace {
@@ -92,19 +92,18 @@ bool fits_at_upper_bounds(const LayerQuery& query) {
   return true;
 }
 
-void check_shapes(const ProgramSpec& spec, size_t first, size_t last, const SymbolValues& symbols,
-                  LateSpread late) {
-  const std::span<const NodeId> nodes(spec.graph->order().data() + first, last - first);
-  check_concrete_shapes(*spec.graph, nodes, symbols);
-  for (const NodeId id : nodes) {
-    const Node& node = spec.graph->node(id);
-    for (const ValueId input : node.inputs) check_view(spec, node, input, symbols);
-    for (const ValueId output : node.outputs) check_view(spec, node, output, symbols);
+void ShapeCheck::check(size_t first, size_t last) {
+  const Graph& graph = *spec_.graph;
+  for (const NodeId id : std::span(graph.order().data() + first, last - first)) {
+    shapes_.check(id);
+    const Node& node = graph.node(id);
+    for (const ValueId input : node.inputs) check_view(spec_, node, input, symbols_);
+    for (const ValueId output : node.outputs) check_view(spec_, node, output, symbols_);
     if (node.outputs[0] == kNoValue) continue;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == kNoValue) continue;
-      if (const auto spread = spread_of(*spec.graph, node, i, late))
-        check_spread(*spec.graph, node, i, *spread, symbols);
+      if (const auto spread = spread_of(graph, node, i, late_))
+        check_spread(graph, node, i, *spread, symbols_);
     }
   }
 }

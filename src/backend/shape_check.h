@@ -10,16 +10,28 @@
 #pragma once
 
 #include "backend/program.h"
+#include "ops/concrete_shapes.h"
 
 namespace lathe {
 
 // Where a kernel may find out at the run that an operand is spread.
 enum class LateSpread { PointwiseLayers, Nowhere };
 
-// Layers [first, last) of the program's order. Throws Input. Costs some microseconds a layer, once per
-// shapes.
-void check_shapes(const ProgramSpec& spec, size_t first, size_t last, const SymbolValues& symbols,
-                  LateSpread late);
+class ShapeCheck {
+ public:
+  // The program and the values must outlive this object.
+  ShapeCheck(const ProgramSpec& spec, const SymbolValues& symbols, LateSpread late)
+      : spec_(spec), symbols_(symbols), late_(late), shapes_(*spec.graph, symbols) {}
+  // Layers [first, last) of the program's order. Throws Input. Costs some microseconds a layer, once per
+  // shapes.
+  void check(size_t first, size_t last);
+
+ private:
+  const ProgramSpec& spec_;
+  const SymbolValues& symbols_;
+  LateSpread late_;
+  ConcreteShapes shapes_;
+};
 
 // False for a layer whose operands fit each other only at sizes that a run finds, and not at those that stand
 // for them when the layer is timed: upper bounds (five of at most eight elements, plus a tensor of five), and

@@ -20,7 +20,7 @@ ProgramSpec spec_of(const std::string& statements) {
 std::string error_at(const ProgramSpec& spec, const SymbolValues& symbols,
                      LateSpread spread = LateSpread::PointwiseLayers) {
   try {
-    check_shapes(spec, 0, spec.graph->order().size(), symbols, spread);
+    ShapeCheck(spec, symbols, spread).check(0, spec.graph->order().size());
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::Input);
     return error.what();

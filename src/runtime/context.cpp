@@ -136,14 +136,14 @@ void Context::start_step() {
 
 // Of the inputs that the caller gives, without those that steps change.
 SymbolValues Context::symbols_besides_state() const {
-  const std::vector<std::string> changing = state_->changing_symbols();
+  const std::set<std::string>& changing = state_->changing_symbols();
   SymbolValues known;
   for (size_t i = 0; i < shapes_.size(); ++i) {
     if (!shapes_[i] || is_state_input(i)) continue;
     const Shape& shape = engine_->inputs()[i].shape;
     for (size_t d = 0; d < shape.size(); ++d)
       if (const auto symbol = shape[d].as_symbol();
-          symbol && std::count(changing.begin(), changing.end(), *symbol) == 0)
+          symbol && !changing.contains(*symbol))
         known.emplace(*symbol, (*shapes_[i])[d]);
   }
   return known;
@@ -157,7 +157,7 @@ void Context::begin_state() {
 }
 
 bool Context::changes_in_steps(const Shape& shape) const {
-  const std::vector<std::string> changing = state_->changing_symbols();
+  const std::set<std::string>& changing = state_->changing_symbols();
   return std::any_of(shape.begin(), shape.end(), [&](const Dim& dim) {
     const std::set<std::string> symbols = dim.symbols();
     return std::any_of(changing.begin(), changing.end(),
@@ -289,10 +289,10 @@ bool Context::output_is_held(size_t index) const {
 
 // Symbols that steps change at their largest, the others as they are.
 Extents Context::largest_extents(const Shape& shape) const {
-  const std::vector<std::string> changing = state_ ? state_->changing_symbols() : std::vector<std::string>{};
+  const std::set<std::string> changing = state_ ? state_->changing_symbols() : std::set<std::string>{};
   SymbolRanges ranges;
   for (const auto& [symbol, value] : symbols_) {
-    const bool changes = std::count(changing.begin(), changing.end(), symbol) > 0;
+    const bool changes = changing.contains(symbol);
     ranges[symbol] =
         changes ? engine_->variant(profile_).ranges.at(symbol) : SymbolRange{value, value, value};
   }

@@ -64,6 +64,8 @@ State::State(const Engine& engine, int profile, std::span<const StatePair> pairs
       throw_input_error(fmt::format(
           "output '{}' is in two pairs of state: give each input an output of its own", names.output));
     pairs_.push_back(make_pair(names));
+    for (const size_t d : pairs_.back().varying)
+      changing_symbols_.merge(input_info(pairs_.back()).shape[d].symbols());
   }
 }
 
@@ -342,14 +344,6 @@ std::string State::note(size_t index) const {
   if (!pair.room) return names + "two memories that change places, because " + pair.why_swapped;
   return fmt::format("{}appended in place along axis {}, room for {}", names, pair.room->axis,
                      pair.room->rows);
-}
-
-std::vector<std::string> State::changing_symbols() const {
-  std::vector<std::string> names;
-  for (const Pair& pair : pairs_)
-    for (const size_t d : pair.varying)
-      for (const std::string& symbol : input_info(pair).shape[d].symbols()) names.push_back(symbol);
-  return names;
 }
 
 int64_t State::bytes() const {

@@ -13,6 +13,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -68,7 +69,7 @@ class State {
   std::string note(size_t pair) const;
   int64_t bytes() const;
   // Symbols of the inputs that change from step to step.
-  std::vector<std::string> changing_symbols() const;
+  const std::set<std::string>& changing_symbols() const { return changing_symbols_; }
 
  private:
   struct Pair {
@@ -99,6 +100,7 @@ class State {
   Execution& execution_;
   std::vector<Pair> pairs_;
   std::vector<Append> appends_;  // what the execution was told last
+  std::set<std::string> changing_symbols_;
 };
 
 }  // namespace lathe

@@ -48,6 +48,9 @@ class PreparedLayer {
   // Enqueues the layer. It must not wait for the stream, allocate, or copy from pageable memory, unless
   // capturable() says so: the same calls are recorded into a CUDA graph.
   virtual void enqueue(const LayerArgs& args, CUstream stream) const = 0;
+  // Shows the launches of enqueue() instead, where it makes nothing else, as many kernels whatever the
+  // operands' addresses are, and none without blocks. False: it may do other things.
+  virtual bool visit_launches(const LayerArgs&, const LaunchVisitor&) const { return false; }
   // Of all its kernels, as if they were one.
   virtual LaunchOverlap overlap() const { return {}; }
   // No, with the reason, when the layer works on the host in between.

@@ -4,7 +4,6 @@
 #include "backend/cuda/codegen/generated_layer.h"
 
 #include <algorithm>
-#include <deque>
 
 #include "base/error.h"
 
@@ -70,11 +69,19 @@ CUtensorMap GeneratedLaunch::tensor_map(const View& view, const void* address) c
 
 void GeneratedLaunch::enqueue(const LayerArgs& args, const std::map<std::string, DeviceMemory>& blocks,
                               CUstream stream, LaunchOrder order) const {
+  visit(args, blocks, order, [&](const GpuKernel& kernel, const LaunchShape& shape, void** parameters) {
+    kernel.launch(shape, parameters, stream);
+  });
+}
+
+void GeneratedLaunch::visit(const LayerArgs& args, const std::map<std::string, DeviceMemory>& blocks,
+                            LaunchOrder order, const LaunchVisitor& visitor) const {
   uint32_t late = order.late_bits();
   if (is_empty()) return;
   std::vector<const void*> addresses(source_.args.size());
   std::vector<void*> parameters(source_.args.size());
-  std::deque<CUtensorMap> maps;
+  std::vector<CUtensorMap> maps;
+  maps.reserve(views_.size());
   for (size_t i = 0; i < source_.args.size(); ++i) {
     const KernelArg& arg = source_.args[i];
     parameters[i] = &addresses[i];
@@ -104,7 +111,7 @@ void GeneratedLaunch::enqueue(const LayerArgs& args, const std::map<std::string,
   const GpuKernel& form = order.place == LaunchPlace::Waits   ? kernel_
                           : order.place == LaunchPlace::Leads ? *forms_[0]
                                                               : *forms_[1];
-  form.launch(shape_, parameters.data(), stream);
+  visitor(form, shape_, parameters.data());
 }
 
 namespace {
@@ -136,6 +143,13 @@ class PreparedGenerated final : public PreparedLayer {
   void enqueue(const LayerArgs& args, CUstream stream) const override {
     for (size_t i = 0; i < launches_.size(); ++i)
       launches_[i].enqueue(args, compiled_->blocks, stream, order_of(i, args.order));
+  }
+  bool visit_launches(const LayerArgs& args, const LaunchVisitor& visitor) const override {
+    if (std::any_of(launches_.begin(), launches_.end(), [](const auto& l) { return l.is_empty(); }))
+      return false;
+    for (size_t i = 0; i < launches_.size(); ++i)
+      launches_[i].visit(args, compiled_->blocks, order_of(i, args.order), visitor);
+    return true;
   }
   LaunchOverlap overlap() const override {
     if (!are_ordered()) return {};

@@ -36,7 +36,9 @@ class GeneratedLaunch {
   GeneratedLaunch(const KernelSource& source, const GpuKernel& kernel, const SymbolValues& symbols);
   // The forms of a kernel that leads or follows.
   void set_forms(const GpuKernel& leads, const GpuKernel& follows) { forms_ = {&leads, &follows}; }
-  // `blocks`: addresses of packed blocks by name. `order`: this launch's.
+  // `blocks`: addresses of packed blocks by name. `order`: this launch's. Nothing when it is empty.
+  void visit(const LayerArgs& args, const std::map<std::string, DeviceMemory>& blocks, LaunchOrder order,
+             const LaunchVisitor& visitor) const;
   void enqueue(const LayerArgs& args, const std::map<std::string, DeviceMemory>& blocks, CUstream stream,
                LaunchOrder order = {}) const;
 

@@ -142,7 +142,7 @@ GpuKernel::GpuKernel(const Device& device, BlobStore& blobs, const std::string& 
 // Blocks of a cluster that every GPU with clusters can have.
 constexpr unsigned kPortableCluster = 8;
 
-void GpuKernel::launch(const LaunchShape& shape, void** parameters, CUstream stream) const {
+void GpuKernel::allow(const LaunchShape& shape) const {
   check(function_ != nullptr, "a kernel cannot be launched without a GPU");
   if (shape.shared_bytes > shared_limit_) {
     driver_->require(driver_->cuFuncSetAttribute(function_, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
@@ -157,6 +157,27 @@ void GpuKernel::launch(const LaunchShape& shape, void** parameters, CUstream str
         fmt::format("clusters of {} blocks for kernel '{}'", blocks, entry_));
     large_cluster_ = true;
   }
+}
+
+bool GpuKernel::put_into(CUgraphExec graph, CUgraphNode node, const LaunchShape& shape,
+                         void** parameters) const {
+  allow(shape);
+  CUDA_KERNEL_NODE_PARAMS work{};
+  work.func = function_;
+  work.gridDimX = shape.grid[0];
+  work.gridDimY = shape.grid[1];
+  work.gridDimZ = shape.grid[2];
+  work.blockDimX = shape.block[0];
+  work.blockDimY = shape.block[1];
+  work.blockDimZ = shape.block[2];
+  work.sharedMemBytes = shape.shared_bytes;
+  work.kernelParams = parameters;
+  return driver_->cuGraphExecKernelNodeSetParams(graph, node, &work) == CUDA_SUCCESS;
+}
+
+void GpuKernel::launch(const LaunchShape& shape, void** parameters, CUstream stream) const {
+  allow(shape);
+  const unsigned blocks = shape.cluster[0] * shape.cluster[1] * shape.cluster[2];
   CUlaunchAttribute attributes[2];
   CUlaunchConfig config{};
   config.gridDimX = shape.grid[0];

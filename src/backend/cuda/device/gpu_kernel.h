@@ -5,6 +5,7 @@
 // runs).
 #pragma once
 
+#include <functional>
 #include <future>
 #include <map>
 #include <memory>
@@ -69,9 +70,15 @@ class GpuKernel {
 
   // `parameters`: the addresses of the kernel's arguments, in order.
   void launch(const LaunchShape& shape, void** parameters, CUstream stream) const;
+  // The same as the work of a node of an executable graph, which launches a kernel already, with clusters of
+  // the same size. False when CUDA does not take it.
+  bool put_into(CUgraphExec graph, CUgraphNode node, const LaunchShape& shape, void** parameters) const;
   const Driver& driver() const { return *driver_; }
 
  private:
+  // Allows the function what the shape needs.
+  void allow(const LaunchShape& shape) const;
+
   std::string entry_;
   std::shared_ptr<const Driver> driver_;
   CUfunction function_ = nullptr;
@@ -79,6 +86,9 @@ class GpuKernel {
   mutable unsigned shared_limit_ = 48 << 10;
   mutable bool large_cluster_ = false;  // the kernel may have more blocks in a cluster than all GPUs can
 };
+
+// Receives launches; the parameters are there during the call alone.
+using LaunchVisitor = std::function<void(const GpuKernel&, const LaunchShape&, void** parameters)>;
 
 // Memory on the GPU. Empty when the device is only described.
 class DeviceMemory {

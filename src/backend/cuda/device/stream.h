@@ -80,27 +80,6 @@ class PinnedBuffer final : public Buffer {
   size_t bytes_ = 0;
 };
 
-// A sequence of calls recorded from a stream, ready to be launched as one.
-class RecordedGraph {
- public:
-  // Records what `enqueue` puts on `stream`. Throws System when something in it cannot be recorded.
-  RecordedGraph(const Device& device, CUstream stream, const std::function<void(CUstream)>& enqueue);
-  ~RecordedGraph();
-  RecordedGraph(RecordedGraph&& other) noexcept;
-  RecordedGraph& operator=(RecordedGraph&& other) noexcept;
-  // Records again what launch() enqueues from now on; launches before stay as they were. False when the new
-  // calls differ in more than arguments and sizes: the graph is then what it was. Throws as the constructor.
-  bool update(CUstream stream, const std::function<void(CUstream)>& enqueue);
-  void launch(CUstream stream) const;
-  size_t nodes() const { return nodes_; }
-
- private:
-  std::shared_ptr<const Driver> driver_;
-  CUcontext context_ = nullptr;
-  CUgraphExec graph_ = nullptr;
-  size_t nodes_ = 0;
-};
-
 inline CUstream handle_of(Stream& stream) {
   return static_cast<GpuStream&>(stream).handle();
 }

@@ -103,11 +103,14 @@ void CudaExecution::retire(std::unique_ptr<ShapePlan> plan) {
 void CudaExecution::free_retired(CUstream stream) {
   for (Retired& retired : retired_) {
     if (retired.end) continue;
-    retired.end = std::make_unique<GpuEvent>(program_->device());
+    if (spare_events_.empty()) spare_events_.push_back(std::make_unique<GpuEvent>(program_->device()));
+    retired.end = std::move(spare_events_.back());
+    spare_events_.pop_back();
     retired.end->record(stream);
   }
   while (retired_.size() > kKeptPlans) {
     retired_.front().end->synchronize();  // as many runs ago: it is done, or nearly
+    spare_events_.push_back(std::move(retired_.front().end));
     retired_.pop_front();
   }
 }

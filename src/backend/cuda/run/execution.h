@@ -70,6 +70,7 @@ class CudaExecution final : public Execution, public CallerMemory {
     std::unique_ptr<GpuEvent> end;  // null: no run has begun since
   };
   std::deque<Retired> retired_;
+  std::vector<std::unique_ptr<GpuEvent>> spare_events_;
   SymbolValues input_symbols_, symbols_;
   bool has_shapes_ = false;
   std::vector<void*> bindings_;  // of the run in progress or the last one

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 
 namespace lathe::cuda {
 namespace {
@@ -16,7 +17,7 @@ bool overlap(const MemoryRange& a, const MemoryRange& b) {
          begin(b) < begin(a) + static_cast<uintptr_t>(a.bytes);
 }
 
-bool overlap(const std::vector<MemoryRange>& a, const std::vector<MemoryRange>& b) {
+bool overlap(std::span<const MemoryRange> a, std::span<const MemoryRange> b) {
   return std::any_of(a.begin(), a.end(), [&](const MemoryRange& x) {
     return std::any_of(b.begin(), b.end(), [&](const MemoryRange& y) { return overlap(x, y); });
   });
@@ -25,7 +26,7 @@ bool overlap(const std::vector<MemoryRange>& a, const std::vector<MemoryRange>& 
 // How a layer can follow a group; nothing: it has to wait for it.
 std::optional<LaunchOrder> order_behind(const std::vector<const LayerUse*>& group, const LayerUse& layer) {
   if (group.empty() || !layer.overlap.takes_order) return std::nullopt;
-  const auto written_by_group = [&](const std::vector<MemoryRange>& ranges) {
+  const auto written_by_group = [&](std::span<const MemoryRange> ranges) {
     return std::any_of(group.begin(), group.end(),
                        [&](const LayerUse* front) { return overlap(front->writes, ranges); });
   };
@@ -37,7 +38,7 @@ std::optional<LaunchOrder> order_behind(const std::vector<const LayerUse*>& grou
   order.waits_late = writes_into_group || written_by_group(layer.late_reads);
   if (order.waits_late && !layer.overlap.may_wait_late) return std::nullopt;
   for (size_t i = 0; i < layer.reads.size(); ++i) {
-    if (!written_by_group({layer.reads[i]})) continue;
+    if (!written_by_group(std::span(&layer.reads[i], 1))) continue;
     if (!layer.overlap.waits_by_input || i >= LaunchOrder::kMostLateInputs) return std::nullopt;
     order.late_inputs |= 1u << i;
   }

@@ -26,6 +26,13 @@ struct LayerUse {
   LaunchOverlap overlap;
   std::vector<MemoryRange> reads;               // of each of the operator's inputs
   std::vector<MemoryRange> late_reads, writes;  // late: operands of the epilogue
+
+  // As it begins, but keeps its memory.
+  void clear() {
+    is_launched = false;
+    overlap = {};
+    for (auto* ranges : {&reads, &late_reads, &writes}) ranges->clear();
+  }
 };
 
 // One order for each layer.

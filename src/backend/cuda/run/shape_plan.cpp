@@ -29,10 +29,11 @@ CUdeviceptr device_address(const void* address) {
 ShapePlan::ShapePlan(const CudaProgram& program, size_t first, size_t last, const SymbolValues& symbols,
                      const ShapePlan* like)
     : program_(program), first_(first), symbols_(symbols), steps_(last - first), operands_(last - first) {
+  ShapeCheck check(program.spec(), symbols, LateSpread::Nowhere);
   share_steps(
       program, first, steps_.size(), symbols, like,
       [&](size_t begin, size_t end) {
-        check_shapes(program.spec(), first + begin, first + end, symbols, LateSpread::Nowhere);
+        check.check(first + begin, first + end);
         for (size_t i = begin; i < end; ++i) prepare_step(i);
       },
       [&](size_t i) { steps_[i] = like->steps_[i]; });
@@ -77,8 +78,7 @@ void ShapePlan::prepare_step(size_t index) try {
   steps_[index].bytes =
       std::make_shared<const OperandBytes>(OperandBytes{bytes_of(node.inputs), bytes_of(node.outputs)});
 } catch (Error& error) {
-  error.add_context(fmt::format("preparing layer '{}'",
-                                program_.graph().node(program_.layers()[first_ + index].node).name));
+  error.add_context(fmt::format("preparing layer '{}'", name_of(index)));
   throw;
 }
 
@@ -108,10 +108,11 @@ void ShapePlan::bind(std::byte* arena, std::byte* scratch, std::span<void* const
   bound_ = std::move(addresses);
 }
 
-void ShapePlan::group() {
-  std::vector<LayerUse> uses(steps_.size());
+void ShapePlan::group(std::vector<LayerUse>& uses) {
+  uses.resize(steps_.size());
   for (size_t i = 0; i < steps_.size(); ++i) {
     Step& step = steps_[i];
+    uses[i].clear();
     if (step.prepared == nullptr) continue;
     uses[i].is_launched = true;
     if (step.bytes == nullptr) continue;
@@ -127,13 +128,16 @@ void ShapePlan::group() {
   for (size_t i = 0; i < steps_.size(); ++i) steps_[i].order = orders[i];
 }
 
+std::string ShapePlan::name_of(size_t index) const {
+  return program_.graph().node(program_.layers()[first_ + index].node).name;
+}
+
 void ShapePlan::enqueue(size_t index, CUstream stream, const LaunchOrder& order,
                         std::span<double> nested_ms) const {
   const Step& step = steps_[index];
   if (step.prepared == nullptr) return;
-  const std::string& name = program_.graph().node(program_.layers()[first_ + index].node).name;
   // Also while a graph is recorded: a profiler traces a replay's kernels back to where they were recorded.
-  const TimelineRange range(name);
+  const TimelineRange range(program_.graph().node(program_.layers()[first_ + index].node).name);
   LayerArgs operands = args(index);
   operands.nested_ms = nested_ms;
   std::optional<TakenResults> results;
@@ -143,9 +147,22 @@ void ShapePlan::enqueue(size_t index, CUstream stream, const LaunchOrder& order,
     operands.order = order;
     step.prepared->enqueue(operands, stream);
   } catch (Error& error) {
-    error.add_context(fmt::format("in layer '{}'", name));
+    error.add_context(fmt::format("in layer '{}'", name_of(index)));
     throw;
   }
+}
+
+SteppedGraph::Calls ShapePlan::calls_of(const Piece& piece) const {
+  return {.enqueue = [this, &piece](
+                         size_t step,
+                         CUstream s) { enqueue(piece.first + step, s, steps_[piece.first + step].order); },
+          .visit =
+              [this, &piece](size_t number, const LaunchVisitor& visitor) {
+                const Step& step = steps_[piece.first + number];
+                LayerArgs operands = args(piece.first + number);
+                operands.order = step.order;
+                return step.prepared == nullptr || step.prepared->visit_launches(operands, visitor);
+              }};
 }
 
 void ShapePlan::enqueue_all(CUstream stream) const {
@@ -185,55 +202,77 @@ bool ShapePlan::can_be_updated() const {
   return !grown_results_.takes_any();
 }
 
+EnqueuedStep ShapePlan::enqueued(size_t index) const {
+  EnqueuedStep step{steps_[index].prepared, steps_[index].order, {scratch_}};
+  const auto inputs = operands_.inputs(index);
+  const auto outputs = operands_.outputs(index);
+  step.addresses.insert(step.addresses.end(), inputs.begin(), inputs.end());
+  step.addresses.insert(step.addresses.end(), outputs.begin(), outputs.end());
+  return step;
+}
+
+UpdatedGraphs::Piece ShapePlan::recorded(const Piece& piece, CUstream recorder) const {
+  UpdatedGraphs::Piece made{
+      SteppedGraph(*program_.device(), recorder, piece.last - piece.first, calls_of(piece)), {}};
+  for (size_t i = piece.first; i < piece.last; ++i) made.steps.push_back(enqueued(i));
+  return made;
+}
+
 void ShapePlan::make_updated(UpdatedGraphs& updated) {
   if (!recordings_.front().usable) return updated.turn_off();
   try {
     updated.recorder = std::make_unique<GpuStream>(program_.device());
     for (const Piece& piece : pieces_)
-      if (piece.capturable)
-        updated.graphs.emplace_back(*program_.device(), updated.recorder->handle(),
-                                    [&](CUstream s) { enqueue_piece(piece, s); });
+      if (piece.capturable) updated.pieces.push_back(recorded(piece, updated.recorder->handle()));
   } catch (const Error&) {
     updated.turn_off();
   }
 }
 
 bool ShapePlan::run_updated(CUstream stream, UpdatedGraphs& updated) {
-  const auto recorded =
+  const auto capturable =
       std::count_if(pieces_.begin(), pieces_.end(), [](const Piece& piece) { return piece.capturable; });
-  if (updated.graphs.empty() || updated.graphs.size() != static_cast<size_t>(recorded) || !can_be_updated())
+  if (updated.pieces.empty() || updated.pieces.size() != static_cast<size_t>(capturable) || !can_be_updated())
     return false;
-  group();
+  group(updated.uses);
   size_t next = 0, nodes = 0;
   for (const Piece& piece : pieces_) {
     if (!piece.capturable || !update(piece, stream, updated, next)) {
       for (size_t i = piece.first; i < piece.last; ++i) enqueue_step(i, stream);
     } else {
-      updated.graphs[next].launch(stream);
-      nodes += updated.graphs[next].nodes();
+      updated.pieces[next].graph.launch(stream);
+      nodes += updated.pieces[next].graph.nodes();
     }
     next += piece.capturable ? 1 : 0;
   }
   note_ = fmt::format("launched as {} of {} nodes, updated for these shapes and buffers",
-                      recorded == 1 ? "one CUDA graph" : fmt::format("{} CUDA graphs", recorded), nodes);
+                      capturable == 1 ? "one CUDA graph" : fmt::format("{} CUDA graphs", capturable), nodes);
   if (updated.refusals >= UpdatedGraphs::kMostRefusals) updated.turn_off();
   return true;
 }
 
 bool ShapePlan::update(const Piece& piece, CUstream stream, UpdatedGraphs& updated, size_t number) const {
-  const auto enqueue = [&](CUstream s) { enqueue_piece(piece, s); };
   const CUstream recorder = updated.recorder->handle();
-  RecordedGraph& graph = updated.graphs[number];
+  UpdatedGraphs::Piece& shared = updated.pieces[number];
+  const bool is_whole = !shared.steps.empty();
+  std::vector<size_t> changed;
+  for (size_t i = 0; i < shared.steps.size(); ++i) {
+    EnqueuedStep now = enqueued(piece.first + i);
+    if (now == shared.steps[i]) continue;
+    shared.steps[i] = std::move(now);
+    changed.push_back(i);
+  }
   try {
-    if (graph.update(recorder, enqueue)) return true;
+    if (is_whole && shared.graph.update(recorder, changed, calls_of(piece))) return true;
     ++updated.refusals;
-    RecordedGraph other(*program_.device(), recorder, enqueue);
+    UpdatedGraphs::Piece other = recorded(piece, recorder);
     const Driver& driver = *program_.device()->driver;
     driver.require(driver.cuStreamSynchronize(stream), "waiting for a graph that is not needed any more");
-    graph = std::move(other);
+    shared = std::move(other);
     return true;
   } catch (const Error&) {  // something in it cannot be recorded at these sizes
     ++updated.refusals;
+    shared.steps.clear();
     return false;
   }
 }
@@ -242,7 +281,8 @@ ShapePlan::Recording ShapePlan::record(CUstream stream) {
   Recording recording{.addresses = bound_};
   enqueue_all(stream);
   const auto eager = output_bytes(stream);
-  group();
+  std::vector<LayerUse> uses;
+  group(uses);
   // The caller's stream may be the default one, which cannot be recorded, or get other work meanwhile.
   GpuStream recorder(program_.device());
   try {

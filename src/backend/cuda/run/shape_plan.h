@@ -8,8 +8,8 @@
 // In a graph, layers that do not need one another overlap (launch_groups.h); in an eager run each waits for
 // the one in front. A recording counts only when its replay gave the bytes that the eager run gave.
 //
-// Shapes that come once, as those of a decoder's steps do, share graphs: a graph takes the sizes and
-// arguments of another recording of the same layers.
+// Shapes that come once, as those of a decoder's steps do, share graphs: the layers that know the shape get
+// other sizes and arguments.
 #pragma once
 
 #include <list>
@@ -18,7 +18,9 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda/device/recorded_graph.h"
 #include "backend/cuda/device/stream.h"
+#include "backend/cuda/run/launch_groups.h"
 #include "backend/cuda/run/program.h"
 #include "backend/grown_memory.h"
 #include "backend/operand_table.h"
@@ -36,21 +38,35 @@ struct Step {
   LaunchOrder order = {};                         // in the recording that is made
 };
 
+// What decides the calls that a step makes.
+struct EnqueuedStep {
+  std::shared_ptr<const PreparedLayer> prepared;
+  LaunchOrder order;
+  std::vector<const void*> addresses;  // scratch, inputs, outputs
+  bool operator==(const EnqueuedStep&) const = default;
+};
+
 // The graphs that shapes share which come once: one for each piece that can be recorded. They are made when a
-// few such shapes have come, from a plan whose recording gave the right bytes.
+// few such shapes have come, from a plan whose recording gave the right bytes. Another plan's steps then get
+// into them, those that differ from what is there.
 struct UpdatedGraphs {
   static constexpr int kFewRuns = 4, kMostRefusals = 8;
+  struct Piece {
+    SteppedGraph graph;
+    std::vector<EnqueuedStep> steps;  // as they are in it; none: it has to be made anew
+  };
 
-  std::vector<RecordedGraph> graphs;
+  std::vector<Piece> pieces;
+  std::vector<LayerUse> uses;  // memory for group()
   std::unique_ptr<GpuStream> recorder;
   int fresh_runs = 0;  // of shapes or buffers that had not been met
   int refusals = 0;    // updates that CUDA did not take
   bool is_off = false;
 
   // Counts a run of a shape that had not been met.
-  bool are_due() { return !is_off && graphs.empty() && ++fresh_runs >= kFewRuns; }
+  bool are_due() { return !is_off && pieces.empty() && ++fresh_runs >= kFewRuns; }
   void turn_off() {
-    graphs.clear();
+    pieces.clear();
     is_off = true;
   }
 };
@@ -96,9 +112,10 @@ class ShapePlan {
   };
 
   void prepare_step(size_t index);
+  std::string name_of(size_t index) const;
   void find_pieces();
   // Which layers overlap, at the addresses that are bound.
-  void group();
+  void group(std::vector<LayerUse>& uses);
   void enqueue(size_t index, CUstream stream, const LaunchOrder& order,
                std::span<double> nested_ms = {}) const;
   void enqueue_piece(const Piece& piece, CUstream stream) const;
@@ -107,6 +124,9 @@ class ShapePlan {
   void make_updated(UpdatedGraphs& updated);
   // As graphs that other shapes left; false when there are none for these layers, and nothing was enqueued.
   bool run_updated(CUstream stream, UpdatedGraphs& updated);
+  EnqueuedStep enqueued(size_t index) const;
+  SteppedGraph::Calls calls_of(const Piece& piece) const;
+  UpdatedGraphs::Piece recorded(const Piece& piece, CUstream recorder) const;
   // Makes graph `number` that of the piece; false when it cannot be recorded.
   bool update(const Piece& piece, CUstream stream, UpdatedGraphs& updated, size_t number) const;
   void replay(const Recording& recording, CUstream stream) const;

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <random>
 
+#include "backend/cuda/device/recorded_graph.h"
 #include "backend/cuda/device/stream.h"
 #include "backend/no_elements.h"
 #include "backend/shape_check.h"
