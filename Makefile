@@ -43,6 +43,7 @@ test-gpu: setup-test
 	@build/bin/backend_cuda_test --gtest_brief=1
 	@.venv/bin/python tests/conformance/run.py --build build --backend cuda
 	@.venv/bin/python tests/control_flow/run.py --build build --device 0
+	@.venv/bin/python tests/state/run.py --build build --device 0
 	@tests/gpu/run.sh build out/gpu
 
 demo: build

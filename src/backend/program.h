@@ -106,6 +106,9 @@ class Execution {
   // Values of all symbols of the input shapes. Prepares what depends on shapes; cheap when they were seen
   // before.
   virtual void set_shapes(const SymbolValues& values) = 0;
+  // The next set_shapes() will probably have these: a device that works by itself leaves the host time to
+  // prepare them. May throw what set_shapes() would.
+  virtual void expect_shapes(const SymbolValues&) {}
   // Addresses of graph inputs, then outputs, in backend memory, linear format. Data-dependent outputs must
   // have room for their upper bound; the address of a Grown output is not used. Enqueues on `stream` (the CPU
   // runs at once).

@@ -13,6 +13,11 @@
 #include "runtime/engine.h"
 
 namespace lathe {
+namespace {
+
+constexpr int kMostUnexpected = 4;
+
+}  // namespace
 
 Context::Context(std::shared_ptr<const Engine> engine, int profile) : engine_(std::move(engine)) {
   stream_ = engine_->backend()->create_stream();
@@ -105,17 +110,21 @@ void Context::keep_state(std::span<const StatePair> pairs) {
   state_ = std::move(state);
   forget_shapes();
   resolved_ = ran_ = has_stepped_ = false;
+  expected_.reset();
+  unexpected_ = 0;
 }
 
 void Context::reset_state() {
   if (!state_) return;
   state_->reset();
   resolved_ = ran_ = has_stepped_ = false;
+  expected_.reset();
 }
 
 void Context::set_state(std::string_view input, Tensor values) {
   state_for(input).set(state_->find(input), std::move(values));
   resolved_ = ran_ = has_stepped_ = false;
+  expected_.reset();
 }
 
 Tensor Context::read_state(std::string_view input) {
@@ -142,8 +151,7 @@ SymbolValues Context::symbols_besides_state() const {
     if (!shapes_[i] || is_state_input(i)) continue;
     const Shape& shape = engine_->inputs()[i].shape;
     for (size_t d = 0; d < shape.size(); ++d)
-      if (const auto symbol = shape[d].as_symbol();
-          symbol && !changing.contains(*symbol))
+      if (const auto symbol = shape[d].as_symbol(); symbol && !changing.contains(*symbol))
         known.emplace(*symbol, (*shapes_[i])[d]);
   }
   return known;
@@ -200,6 +208,8 @@ void Context::resolve_shapes() {
     if (error.kind() == ErrorKind::Input) error.add_context("the engine cannot run with " + shapes_text());
     throw;
   }
+  if (expected_) unexpected_ = *expected_ == symbols ? 0 : unexpected_ + 1;
+  expected_.reset();
   symbols_ = symbols;
   resolved_ = true;
   ran_ = false;
@@ -350,6 +360,22 @@ void Context::finish_run() {
   if (!state_) return;
   state_->advance();
   has_stepped_ = true;
+  if (unexpected_ < kMostUnexpected && !state_->is_full()) expect_next_step();
+}
+
+void Context::expect_next_step() {
+  SymbolValues next = symbols_;
+  for (size_t pair = 0; pair < state_->size(); ++pair) {
+    const Shape& shape = engine_->inputs()[state_->input(pair)].shape;
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (const auto symbol = shape[d].as_symbol()) next[*symbol] = state_->extents(pair)[d];
+  }
+  if (next == symbols_) return;
+  try {
+    execution_->expect_shapes(next);
+  } catch (const Error&) {  // the step itself will say it, if it comes
+  }
+  expected_ = std::move(next);
 }
 
 std::span<void* const> Context::bindings_of_run(std::span<void* const> bindings) {

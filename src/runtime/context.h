@@ -116,6 +116,8 @@ class Context {
   // Ready to run: the state's addresses are among those of the caller, which are checked.
   std::span<void* const> bindings_of_run(std::span<void* const> bindings);
   void finish_run();
+  // What the state's extents say of the next step, all other shapes as they are.
+  void expect_next_step();
   void begin_state();
   State& state_for(std::string_view input);
   void forget_shape(size_t input);
@@ -136,6 +138,10 @@ class Context {
   std::unique_ptr<State> state_;
   std::vector<void*> bindings_;  // of a run with state
   bool has_stepped_ = false;     // state is that of the next step, shapes are still those of the last run
+  // Symbols of the step that the execution prepared while the last one ran, and how many in a row came with
+  // others: a few, as behind a prompt of many tokens, and nothing is expected any more.
+  std::optional<SymbolValues> expected_;
+  int unexpected_ = 0;
   bool resolved_ = false;
   bool ran_ = false;
 };

@@ -119,8 +119,9 @@ def streams():
     engine, expected = network()
     x = torch.randn(64, 64, device="cuda")
     side, other = torch.cuda.Stream(), torch.cuda.Stream()
-    engine(x), engine(x), engine(x)
+    kept = [engine(x) for _ in range(8)]  # results in other memory each: the graph that such runs share is there
     torch.cuda.synchronize()
+    del kept
     with torch.cuda.stream(side):
         late = torch.zeros(64, 64, device="cuda")
         torch.cuda._sleep(40_000_000)  # some 20 ms of the stream's time

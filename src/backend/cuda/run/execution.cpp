@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "backend/cuda/run/device_values.h"
 #include "backend/nested_layers.h"
@@ -45,6 +46,19 @@ void CudaExecution::set_shapes(const SymbolValues& values) {
   symbols_ = values;
   plan_for(0);
   has_shapes_ = true;
+}
+
+void CudaExecution::expect_shapes(const SymbolValues& values) {
+  if (!has_shapes_ || values == input_symbols_) return;
+  program_->device()->make_current();
+  const SymbolValues now = std::exchange(symbols_, values);
+  try {
+    plan_for(0);
+  } catch (...) {
+    symbols_ = now;
+    throw;
+  }
+  symbols_ = now;
 }
 
 void CudaExecution::use_arena(void* memory) {

@@ -23,6 +23,7 @@ class CudaExecution final : public Execution, public CallerMemory {
   ~CudaExecution() override;
 
   void set_shapes(const SymbolValues& values) override;
+  void expect_shapes(const SymbolValues& values) override;
   void run(std::span<void* const> bindings, Stream& stream) override;
   void run_profiled(std::span<void* const> bindings, Stream& stream, std::span<double> time_ms) override;
   void run_observed(std::span<void* const> bindings, Stream& stream, const LayerHook& hook) override;
