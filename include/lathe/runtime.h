@@ -204,9 +204,9 @@ class ExecutionContext {
 
   // For engines on GPUs: puts the run on a stream of the caller's CUDA program and returns. The bound memory
   // must live, and outputs stay untouched, until the stream is done with it; no wait for the device happens,
-  // but where a size depends on data, in the second run of the same shapes and addresses, which records a CUDA
-  // graph and checks it, and once, in the fourth of runs that all differ, which makes a graph for such. Runs
-  // of one context on several streams wait for each other.
+  // but where a size depends on data, in the second run of the same shapes and addresses, which records a
+  // CUDA graph and checks it, and once, in the fourth of runs that all differ, which makes a graph for such.
+  // Runs of one context on several streams wait for each other.
   void enqueue(CudaStream stream);
 
   // Activations lie in this memory of the caller from now on, instead of the context's own: memory_bytes() of

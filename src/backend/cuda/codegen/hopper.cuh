@@ -48,6 +48,14 @@ DEV void copy_box(void* to, const TensorMap* map, int c0, int c1, int c2, u64* b
       "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(shared_address(b))
       : "memory");
 }
+// Of a map whose dims behind the first are a block of rows in another order (wgmma_maps), the block `block`.
+DEV void copy_block(void* to, const TensorMap* map, int c0, int block, u64* b) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, "
+      "%3, %3, %4}], [%5];" ::"r"(shared_address(to)),
+      "l"(map), "r"(c0), "r"(0), "r"(block), "r"(shared_address(b))
+      : "memory");
+}
 // A box of channels of pixels from the window's corner (x, y) of the image on, each moved by (dx, dy).
 DEV void copy_windows(void* to, const TensorMap* map, int channel, int x, int y, int image, int dx, int dy,
                       u64* b) {

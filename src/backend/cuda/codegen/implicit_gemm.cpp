@@ -304,10 +304,11 @@ Support multiplies_bytes(const LayerQuery& query, const ImplicitGemm& problem) {
   return {};
 }
 
-void define_start_sums(KernelBuilder& b, const LayerQuery& query, const ImplicitGemm& problem) {
+void define_start_sums(KernelBuilder& b, const LayerQuery& query, const ImplicitGemm& problem, bool dealt) {
   const bool moved = problem.on_grid && zero_of(query) != 0;
   b.line("const auto start_sums = [&](Sum (&sum)[BN / 2], idx column) { " +
-         (moved ? "start_sums_at(" + b.packed("start", "int") + " + column, split == 0, sum);"
+         (moved ? std::string("start_sums_at<") + (dealt ? "true" : "false") + ">(" +
+                      b.packed("start", "int") + " + column, split == 0, sum);"
                 : std::string("clear_sums(sum);")) +
          " };");
 }

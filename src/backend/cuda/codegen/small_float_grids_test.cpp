@@ -8,6 +8,7 @@
 #include "backend/cuda/codegen/generated_check.h"
 #include "backend/cuda/device/libraries.h"
 #include "backend/cuda/kernel.h"
+#include "backend/cuda/product/wgmma_check.h"
 #include "base/file.h"
 
 namespace lathe::cuda {
@@ -22,7 +23,6 @@ GeneratedFamily pool_family();
 GeneratedFamily reduce_family();
 GeneratedFamily softmax_family();
 GeneratedFamily wgmma_conv_family();
-GeneratedFamily wgmma_family();
 
 namespace {
 
@@ -99,6 +99,19 @@ TEST(CudaSmallFloatGrids, StacksOfMatrices) {
   transposed.axis = 2;
   const auto ran = check_generated_grids(wgmma_family(), {stack.text(), transposed.text()}, 2);
   EXPECT_GE(ran.size(), 2u * 6u);
+}
+
+TEST(CudaSmallFloatGrids, BlocksThatStayDealColumns) {
+  FloatGridLayer residual = float_grid_product("70, 208", "208, 384", "70, 384", 384);
+  residual.operand_values =
+      " input %r: float32[70, 384]" + grid("0.125") + "\n const %c: float32[384] = random 9\n";
+  residual.operands = ", %r, %c";
+  residual.epilogue = "3 {Add(0,2) Add(3,1) Relu(4) RoundToE4M3[0.25](5)}";
+  const auto ran = check_generated_grids(
+      only<kDealing, 3>(),
+      {float_grid_product("70, 208", "208, 384", "70, 384", 384).text(), residual.text()}, 3);
+  EXPECT_GE(ran.size(), 2u * 3u);
+  EXPECT_TRUE(has(ran, "cuda_wgmma_stay", " -> float8e4m3fn")) << ran.size();
 }
 
 TEST(CudaSmallFloatGrids, Convolutions) {

@@ -102,12 +102,16 @@ DEV void clear_sums(Sum (&sum)[BN / 2]) {
 #pragma unroll
   for (int j = 0; j < BN / 2; ++j) sum[j] = 0;
 }
+// DEALT: a thread has columns side by side (wgmma_stay.cuh).
+template <bool DEALT = false>
 DEV void start_sums_at(const int* starts, bool first_part, Sum (&sum)[BN / 2]) {
+  const int t = threadIdx.x % 4;
 #pragma unroll
   for (int j = 0; j < BN / 8; ++j)
 #pragma unroll
     for (int e = 0; e < 2; ++e)
-      sum[4 * j + e] = sum[4 * j + 2 + e] = first_part ? starts[8 * j + threadIdx.x % 4 * 2 + e] : 0;
+      sum[4 * j + e] = sum[4 * j + 2 + e] =
+          first_part ? starts[(DEALT ? BN / 4 * t + 2 * j : 8 * j + 2 * t) + e] : 0;
 }
 
 // What a warpgroup does with `steps` steps of K as they arrive: `sum`, each thread's part of 64 rows of BN

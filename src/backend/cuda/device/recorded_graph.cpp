@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A changed step's kernels go right to the nodes of the executable. What is not of kernels alone is recorded by
-// itself, 1 us a call, and its nodes' arguments are copied; only where that does not do is all recorded and
-// CUDA compares every node.
+// A changed step's kernels go right to the nodes of the executable. What is not of kernels alone is recorded
+// by itself, 1 us a call, and its nodes' arguments are copied; only where that does not do is all recorded,
+// and CUDA compares every node.
 #include "backend/cuda/device/recorded_graph.h"
 
 #include <algorithm>

@@ -96,6 +96,21 @@ inline void copy_box(void* to, const TensorMap* map, int c0, int c1, int c2, u64
 inline void copy_box(void* to, const TensorMap* map, int c0, int c1, u64* b) {
   copy_box(to, map, c0, c1, 0, b);
 }
+inline void copy_block(void* to, const TensorMap* map, int c0, int block, u64* b) {
+  const size_t start = shared_address(to);
+  const int* const box = map->box;
+  int place = 0;
+  for (int z = 0; z < box[3]; ++z)
+    for (int y = 0; y < box[2]; ++y)
+      for (int x = 0; x < box[1]; ++x)
+        for (int i = 0; i < box[0]; ++i)
+          emulator::copy_element(map, c0 + i < map->extents[0] && block < map->extents[4],
+                                 c0 + i + x * map->strides[1] + y * map->strides[2] + z * map->strides[3] +
+                                     block * map->strides[4],
+                                 start, place++);
+  emulator::barrier(b).bytes -= place * map->bytes;
+  emulator::complete(emulator::barrier(b));
+}
 inline void copy_windows(void* to, const TensorMap* map, int channel, int x, int y, int image, int dx, int dy,
                          u64* b) {
   const size_t start = shared_address(to);

@@ -383,15 +383,22 @@ void define_tile_at(KernelBuilder& b, const ImplicitGemm& p, const WgmmaVariant&
          "};\n};");
 }
 
-WgmmaMaps wgmma_maps(KernelBuilder& b, const LayerQuery& query, const ImplicitGemm& p,
-                     const WgmmaVariant& v) {
+WgmmaMaps wgmma_maps(KernelBuilder& b, const LayerQuery& query, const ImplicitGemm& p, const WgmmaVariant& v,
+                     bool dealt) {
   const Dim padded = ceil_div(p.k, Dim(kPackedMultiple)) * Dim(kPackedMultiple);
   const Dim a_rows = v.patches ? p.m : element_count(input_shape(query, 0)).exact_div(p.k).value_or(p.m);
   const Dim b_rows =
       element_count(query.graph.value(query.layer().inputs[1]).shape).exact_div(p.k).value_or(p.n);
   const TensorView rows{p.type, {p.k, a_rows}, {1, p.k}, {p.step(), v.tile.rows()}};
-  return {v.patches ? b.scratch_map(0, rows) : b.input_map(0, rows),
-          b.packed_map("w", {p.type, {padded, b_rows}, {1, padded}, {p.step(), v.tile.bn}})};
+  TensorView weights{p.type, {padded, b_rows}, {1, padded}, {p.step(), v.tile.bn}};
+  const int bn = v.tile.bn;
+  // Row 8 j + 2 t + e of a block is its row bn / 4 * t + 2 * j + e.
+  if (dealt)
+    weights = {p.type,
+               {padded, 2, 4, bn / 8, floor_div(b_rows, Dim(bn))},
+               {1, padded, Dim(bn / 4) * padded, Dim(2) * padded, Dim(bn) * padded},
+               {p.step(), 2, 4, bn / 8, 1}};
+  return {v.patches ? b.scratch_map(0, rows) : b.input_map(0, rows), b.packed_map("w", weights)};
 }
 
 GeneratedFamily wgmma_family() {

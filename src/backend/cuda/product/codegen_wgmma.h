@@ -50,12 +50,13 @@ struct WgmmaVariant {
   }
 };
 
-// Maps of A's rows and of the packed weights.
+// Maps of A's rows and of the packed weights. `dealt`: of these in blocks of the tile's columns, in the order
+// that wgmma_stay.cuh wants.
 struct WgmmaMaps {
   std::string a, weights;
 };
 WgmmaMaps wgmma_maps(KernelBuilder& b, const LayerQuery& query, const ImplicitGemm& p,
-                     const WgmmaVariant& variant);
+                     const WgmmaVariant& variant, bool dealt = false);
 // Defines `batch` and tile_at(number), the ProductTile (wgmma_tiles.cuh) of that number; `batch` is then its
 // batch.
 void define_tile_at(KernelBuilder& b, const ImplicitGemm& p, const WgmmaVariant& variant);

@@ -1,30 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <set>
-
 #include "backend/cuda/codegen/generated_check.h"
-#include "backend/cuda/product/codegen_wgmma.h"
+#include "backend/cuda/product/wgmma_check.h"
 
 namespace lathe::cuda {
-GeneratedFamily wgmma_family();
 namespace {
-
-// The family with these variants only.
-template <const WgmmaVariant* variants, size_t count>
-GeneratedFamily only() {
-  GeneratedFamily family = wgmma_family();
-  family.list = [](const LayerQuery& query, const Device& device) {
-    std::vector<Tactic> tactics;
-    std::set<std::string> types;
-    for (const Tactic& listed : wgmma_family().list(query, device))
-      if (listed.support.ok && types.insert(describe(listed).substr(listed.name.size())).second)
-        for (size_t i = 0; i < count; ++i)
-          tactics.push_back(with_variant(listed, variants[i].name(), variants[i].params()));
-    return tactics;
-  };
-  return family;
-}
 
 LayerCase product(const Op& op, const Extents& a, const Extents& b) {
   LayerCase layer{.op = op, .inputs = {{.extents = a}, {.extents = b, .constant = true}}};
@@ -98,6 +79,26 @@ TEST(CudaWgmma, BlocksThatStayAndClusters) {
   EXPECT_EQ(check_generated(only<kKeepsOfStacks, 2>(), cases), 5 * 2);
   cases.erase(cases.begin() + 2);  // fewer blocks than the stack has columns of tiles
   EXPECT_EQ(check_generated(only<kKeeps, 1>(), cases), 4);
+}
+
+TEST(CudaWgmma, BlocksThatStayDealColumns) {
+  std::vector<LayerCase> cases = {product(MatMul{}, {2, 135, 200}, {200, 384}),
+                                  product(MatMul{.transpose_b = true}, {70, 264}, {384, 264}),
+                                  product(MatMul{}, {2, 70, 320}, {3, 1, 320, 384})};
+  cases[0].dynamic_batch = true;
+  cases[0].epilogue = PointwiseProgram::parse("Add(0,1) GeluErf(3) Add(4,2)", 3);
+  cases[0].operands = {{.extents = {384}, .constant = true}, {.extents = {2, 135, 384}}};
+  cases[2].epilogue = PointwiseProgram::parse("Add(0,1)", 2);
+  cases[2].operands = {{.extents = {3, 1, 1, 384}, .constant = true}};
+  LayerCase conv =
+      product(Conv{.kernel = {1, 1}, .strides = {1, 1}, .pads_begin = {0, 0}, .pads_end = {0, 0}},
+              {2, 264, 9, 9}, {384, 264, 1, 1});
+  conv.inputs.push_back({.extents = {384}, .constant = true});
+  conv.epilogue = PointwiseProgram::parse("Add(0,1) Relu(2)", 2);
+  conv.operands = {{.extents = {2, 384, 9, 9}}};
+  cases.push_back(conv);
+  for (LayerCase& layer : cases) layer.emulated = 100;
+  EXPECT_GE(check_generated(only<kDealing, 3>(), cases), 4 * 3);
 }
 
 TEST(CudaWgmma, Convolutions) {

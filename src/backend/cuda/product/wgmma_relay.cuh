@@ -72,7 +72,7 @@ DEV void product_relay(const TensorMap* a_map, const TensorMap* b_map, int tiles
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = warp / 4;
   const int stride = gridDim.x;
   if (threadIdx.x >= CONSUMERS + HELPERS) {
-    if (lane == 0) bring_tiles(stages, a_map, b_map, tiles, steps, tile_at);
+    if (lane == 0) bring_tiles<false>(stages, a_map, b_map, tiles, steps, tile_at);
     return;
   }
   if (threadIdx.x < CONSUMERS) {

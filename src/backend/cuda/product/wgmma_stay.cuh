@@ -11,8 +11,17 @@
 //   STRIPS  bytes from the first stage to the results of the warps
 //   PITCH   elements from row to row of those
 //   WHOLE_COLUMNS  every tile has BN columns
+//   RUN     columns side by side that a thread finishes at once: 2, or more of those that are dealt to it
+//
+// The sums of a product lie in pairs, columns 8 j + 2 t of each row with thread t of four. Where columns come
+// in whole tiles, rows of B may be brought in an order that deals thread t the columns from BN / 4 * t on
+// (DEALT): operands of the epilogue are then whole vectors. In pairs each load of a warp touches eight lines
+// for 64 numbers.
 
 //# kStay
+constexpr bool DEALT = RUN > 2;
+constexpr int RUNS = BN / 4 / RUN, NEXT_RUN = DEALT ? RUN : 8;  // of a thread in a row; from one to the next
+
 template <class TileAt, class StartSums, class Place, class Tail, class Stored>
 DEV void product_stays(const TensorMap* a_map, const TensorMap* b_map, int tiles, int steps, idx columns,
                        TileAt tile_at, StartSums start_sums, Place place, const Tail& tail, Stored* result) {
@@ -22,7 +31,7 @@ DEV void product_stays(const TensorMap* a_map, const TensorMap* b_map, int tiles
   u64* const turns = stages.empty + STAGES;  // of each team: the one before it has multiplied
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   if (threadIdx.x >= CONSUMERS) {
-    if (lane == 0) bring_tiles(stages, a_map, b_map, tiles, steps, tile_at);
+    if (lane == 0) bring_tiles<DEALT>(stages, a_map, b_map, tiles, steps, tile_at);
     return;
   }
   Stored* strip = (Stored*)(stages.base + STRIPS) + warp * 16 * PITCH;
@@ -35,16 +44,17 @@ DEV void product_stays(const TensorMap* a_map, const TensorMap* b_map, int tiles
   for (int number = blockIdx.x + team * gridDim.x; number < tiles; number += TEAMS * gridDim.x, ++round) {
     const ProductTile tile = tile_at(number);
     const idx row0 = tile.row0 + threadIdx.x % TEAM / 32 * 16;
-    // A thread finishes its own sums: pairs of columns 8 j + 2 t of rows g and g + 8. What the tail reads at
-    // their places is on its way while they are multiplied.
-    typename Tail::Places places[BN / 8][2];
+    // A thread finishes its own sums: of rows g and g + 8, runs of columns from `own` on. What the tail
+    // reads at their places is on its way while they are multiplied.
+    const int own = t * (DEALT ? BN / 4 : 2);
+    typename Tail::Places places[RUNS][2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const idx row = row0 + g + 8 * h, first = place(row, tile.column0 + t * 2);
+      const idx row = row0 + g + 8 * h, first = place(row, tile.column0 + own);
 #pragma unroll
-      for (int j = 0; j < BN / 8; ++j) {
-        const idx at = WHOLE_COLUMNS ? first : place(row, tile.column0 + 8 * j + t * 2);
-        tail.fetch_place((at < 0 ? 0 : at) + (WHOLE_COLUMNS ? 8 * j : 0), places[j][h]);
+      for (int r = 0; r < RUNS; ++r) {
+        const idx at = WHOLE_COLUMNS ? first : place(row, tile.column0 + own + NEXT_RUN * r);
+        tail.fetch_place((at < 0 ? 0 : at) + (WHOLE_COLUMNS ? NEXT_RUN * r : 0), places[r][h]);
       }
     }
     Sum sum[BN / 2];
@@ -55,16 +65,22 @@ DEV void product_stays(const TensorMap* a_map, const TensorMap* b_map, int tiles
     });
     turn.advance((TEAMS - 1) * steps);
 #pragma unroll
-    for (int j = 0; j < BN / 8; ++j) {
-      const idx column = tile.column0 + 8 * j + t * 2;
+    for (int r = 0; r < RUNS; ++r) {
+      const idx column = tile.column0 + own + NEXT_RUN * r;
       typename Tail::Columns of_columns;
       tail.fetch_columns(WHOLE_COLUMNS || column < columns ? column : 0, of_columns);
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        float v[2] = {(float)sum[4 * j + 2 * h], (float)sum[4 * j + 2 * h + 1]};
+        float v[RUN];
+#pragma unroll
+        for (int i = 0; i < RUN; ++i) v[i] = (float)sum[4 * (RUN / 2 * r + i / 2) + 2 * h + i % 2];
         tail.apply_columns(of_columns, v);
-        tail.apply_place(of_columns, places[j][h], v);
-        store_pair(strip + (g + 8 * h) * PITCH + 8 * j + t * 2, v);
+        tail.apply_place(of_columns, places[r][h], v);
+        Stored* const at = strip + (g + 8 * h) * PITCH + own + NEXT_RUN * r;
+        if constexpr (DEALT)
+          store(at, v);
+        else
+          store_pair(at, v);
       }
     }
     // As they are stored they lie in memory of the warp, which stores whole vectors.

@@ -11,8 +11,9 @@ struct ProductTile {
   int a_row, b_row;
 };
 
-// Brings one tile after the other: every gridDim.x-th of `tiles`.
-template <class TileAt>
+// Brings one tile after the other: every gridDim.x-th of `tiles`. DEALT: the map of B gives blocks of its
+// rows in another order.
+template <bool DEALT, class TileAt>
 DEV void bring_tiles(const Stages& stages, const TensorMap* a_map, const TensorMap* b_map, int tiles,
                      int steps, TileAt tile_at) {
   Turn turn{0, 1};
@@ -22,7 +23,10 @@ DEV void bring_tiles(const Stages& stages, const TensorMap* a_map, const TensorM
       copy_box(stages.a(s), a_map, i * KSTEP, tile.a_row, stages.full + s);
     };
     const auto copy_b = [&](int i, int s) {
-      copy_box(stages.b(s, i), b_map, i * KSTEP, tile.b_row, stages.full + s);
+      if (DEALT)
+        copy_block(stages.b(s, i), b_map, i * KSTEP, tile.b_row / BN, stages.full + s);
+      else
+        copy_box(stages.b(s, i), b_map, i * KSTEP, tile.b_row, stages.full + s);
     };
     const bool first = number == (int)blockIdx.x;
     const int brought = first ? bring_first(stages, turn, steps, copy_a, copy_b) : 0;
