@@ -128,6 +128,28 @@ TEST(MemoryPlan, ViewsOfSplitAndConcat) {
   EXPECT_EQ(plan.arena_bytes, 2 * 640);
 }
 
+// A part behind one whose length a run finds has no place before that is found.
+TEST(MemoryPlan, PartsWhoseOffsetIsFoundTooLateAreCopied) {
+  const Dim n = Dim::data_dependent("n", 8);
+  const auto conflicts = [&](bool found_first, bool nested) {
+    Case c;
+    const ValueId x = c.input("x", {8});
+    const auto find = [&] { return c.add("find", Pointwise{}, {x}, {{n}}, false)[0]; };
+    ValueId found = found_first ? find() : kNoValue, part = c.relu("part", x);
+    if (nested) part = c.concat("inner", {part, c.relu("other", x)}, true);
+    if (!found_first) found = find();
+    c.output(c.relu("y", c.concat("whole", {found, part}, true)));
+    verify_structure(c.graph);
+    return analyze_views(c.graph, c.choices).conflicts;
+  };
+  for (const bool nested : {false, true}) {
+    EXPECT_TRUE(conflicts(true, nested).empty());
+    const auto late = conflicts(false, nested);
+    ASSERT_EQ(late.size(), 1u);
+    EXPECT_EQ(late[0].index, 1u);
+  }
+}
+
 TEST(MemoryPlan, ConcatOfConcatsEndsInTheOutput) {
   Case c;
   const ValueId x = c.input("x", {4});

@@ -2,7 +2,11 @@
 #include "memory/views.h"
 
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <string>
+
+#include "ir/new_names.h"
 
 namespace lathe {
 namespace {
@@ -65,6 +69,7 @@ class Analyzer {
     result_.storage.resize(values);
     members_.resize(values);
     group_last_use_.assign(values, -1);
+    group_first_write_.assign(values, kNever);
     fixed_.assign(values, false);
     is_output_.assign(values, false);
     group_has_output_.assign(values, false);
@@ -79,6 +84,9 @@ class Analyzer {
     for (size_t i = 0; i < graph.order().size(); ++i)
       for (const ValueId v : graph.node(graph.order()[i]).inputs)
         if (v != kNoValue) group_last_use_[at(v)] = static_cast<int>(i);
+    for (size_t i = 0; i < graph.order().size(); ++i)
+      for (const ValueId v : graph.node(graph.order()[i]).outputs)
+        if (v != kNoValue && !choices[i].tactic.is_view) group_first_write_[at(v)] = static_cast<int>(i);
   }
 
   ViewAnalysis run() {
@@ -115,6 +123,25 @@ class Analyzer {
     }
     group_has_output_[at(target)] = group_has_output_[at(target)] || group_has_output_[at(from)];
     group_last_use_[at(target)] = std::max(group_last_use_[at(target)], group_last_use_[at(from)]);
+    group_first_write_[at(target)] = std::min(group_first_write_[at(target)], group_first_write_[at(from)]);
+  }
+
+  // Whether a run knows the offset before it writes the first value of the group: a part may be made before
+  // the layer that finds how long the part in front of it is.
+  bool is_known_in_time(ValueId group, const Dim& offset) {
+    for (const std::string& name : offset.data_dependent_names()) {
+      const auto found = found_at().find(name);
+      if (found != found_at().end() && found->second >= group_first_write_[at(group)]) return false;
+    }
+    return true;
+  }
+  // By name of a size that only a run finds: the layer that does. Those of inputs are known before.
+  const std::map<std::string, int>& found_at() {
+    if (found_at_.empty())
+      for (size_t i = 0; i < graph_.order().size(); ++i)
+        for (const std::string& name : new_names(graph_, graph_.node(graph_.order()[i])))
+          found_at_.emplace(name, static_cast<int>(i));
+    return found_at_;
   }
 
   void embed_inputs(NodeId id) {
@@ -122,12 +149,15 @@ class Analyzer {
     const ValueId whole = node.outputs[0];
     for (size_t k = 0; k < node.inputs.size(); ++k) {
       const ValueId part = node.inputs[k], group = root(part);
-      // A fixed place, a place in another Concat, or a reader outside who wants it elsewhere: copy.
-      if (fixed_[at(group)] || group == root(whole) || !covers_root(part) || group_has_output(group)) {
+      const Dim offset = view_offset_bytes(graph_, id, k);
+      // A fixed place, a place in another Concat, a reader outside who wants it elsewhere, or an offset that is
+      // found too late: copy.
+      if (fixed_[at(group)] || group == root(whole) || !covers_root(part) || group_has_output(group) ||
+          !is_known_in_time(group, result_.storage[at(whole)].offset + offset)) {
         result_.conflicts.push_back({ViewConflict::Kind::Input, id, k});
         continue;
       }
-      merge(group, whole, view_offset_bytes(graph_, id, k));
+      merge(group, whole, offset);
     }
   }
 
@@ -178,8 +208,11 @@ class Analyzer {
   ViewAnalysis result_;
   std::vector<std::vector<ValueId>> members_;  // by root
   std::vector<int> group_last_use_;            // position of the last reader of any member, by root, -1: none
-  std::vector<bool> group_has_output_;         // by root
-  std::vector<bool> fixed_;                    // graph inputs and constants: their place is given
+  static constexpr int kNever = std::numeric_limits<int>::max();
+  std::vector<int> group_first_write_;   // position of the first layer that writes a member, by root
+  std::map<std::string, int> found_at_;  // when it was asked for
+  std::vector<bool> group_has_output_;   // by root
+  std::vector<bool> fixed_;              // graph inputs and constants: their place is given
   std::vector<bool> is_output_;
 };
 
