@@ -150,8 +150,8 @@ class Analyzer {
     for (size_t k = 0; k < node.inputs.size(); ++k) {
       const ValueId part = node.inputs[k], group = root(part);
       const Dim offset = view_offset_bytes(graph_, id, k);
-      // A fixed place, a place in another Concat, a reader outside who wants it elsewhere, or an offset that is
-      // found too late: copy.
+      // A fixed place, a place in another Concat, a reader outside who wants it elsewhere, or an offset that
+      // is found too late: copy.
       if (fixed_[at(group)] || group == root(whole) || !covers_root(part) || group_has_output(group) ||
           !is_known_in_time(group, result_.storage[at(whole)].offset + offset)) {
         result_.conflicts.push_back({ViewConflict::Kind::Input, id, k});
