@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "ir/new_names.h"
@@ -137,11 +138,12 @@ class Analyzer {
   }
   // By name of a size that only a run finds: the layer that does. Those of inputs are known before.
   const std::map<std::string, int>& found_at() {
-    if (found_at_.empty())
-      for (size_t i = 0; i < graph_.order().size(); ++i)
-        for (const std::string& name : new_names(graph_, graph_.node(graph_.order()[i])))
-          found_at_.emplace(name, static_cast<int>(i));
-    return found_at_;
+    if (found_at_) return *found_at_;
+    found_at_.emplace();
+    for (size_t i = 0; i < graph_.order().size(); ++i)
+      for (const std::string& name : new_names(graph_, graph_.node(graph_.order()[i])))
+        found_at_->emplace(name, static_cast<int>(i));
+    return *found_at_;
   }
 
   void embed_inputs(NodeId id) {
@@ -209,10 +211,10 @@ class Analyzer {
   std::vector<std::vector<ValueId>> members_;  // by root
   std::vector<int> group_last_use_;            // position of the last reader of any member, by root, -1: none
   static constexpr int kNever = std::numeric_limits<int>::max();
-  std::vector<int> group_first_write_;   // position of the first layer that writes a member, by root
-  std::map<std::string, int> found_at_;  // when it was asked for
-  std::vector<bool> group_has_output_;   // by root
-  std::vector<bool> fixed_;              // graph inputs and constants: their place is given
+  std::vector<int> group_first_write_;  // position of the first layer that writes a member, by root
+  std::optional<std::map<std::string, int>> found_at_;  // when it was asked for
+  std::vector<bool> group_has_output_;                  // by root
+  std::vector<bool> fixed_;                             // graph inputs and constants: their place is given
   std::vector<bool> is_output_;
 };
 

@@ -180,16 +180,20 @@ std::vector<size_t> Context::inputs_that_follow() const {
   return following;
 }
 
+void Context::set_symbols_of_state(SymbolValues& values) const {
+  for (size_t pair = 0; pair < state_->size(); ++pair) {
+    const Shape& shape = engine_->inputs()[state_->input(pair)].shape;
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (const auto symbol = shape[d].as_symbol()) values[*symbol] = state_->extents(pair)[d];
+  }
+}
+
 void Context::follow_state() {
   if (!state_) return;
   start_step();
   begin_state();
   SymbolValues known = symbols_besides_state();
-  for (size_t pair = 0; pair < state_->size(); ++pair) {
-    const Shape& shape = engine_->inputs()[state_->input(pair)].shape;
-    for (size_t d = 0; d < shape.size(); ++d)
-      if (const auto symbol = shape[d].as_symbol()) known[*symbol] = state_->extents(pair)[d];
-  }
+  set_symbols_of_state(known);
   for (const size_t i : inputs_that_follow()) {
     Extents extents;
     for (const Dim& dim : engine_->inputs()[i].shape) extents.push_back(dim.evaluate(known));
@@ -365,11 +369,7 @@ void Context::finish_run() {
 
 void Context::expect_next_step() {
   SymbolValues next = symbols_;
-  for (size_t pair = 0; pair < state_->size(); ++pair) {
-    const Shape& shape = engine_->inputs()[state_->input(pair)].shape;
-    for (size_t d = 0; d < shape.size(); ++d)
-      if (const auto symbol = shape[d].as_symbol()) next[*symbol] = state_->extents(pair)[d];
-  }
+  set_symbols_of_state(next);
   if (next == symbols_) return;
   try {
     execution_->expect_shapes(next);

@@ -123,6 +123,8 @@ class Context {
   void forget_shape(size_t input);
   SymbolValues bind_symbols() const;
   SymbolValues symbols_besides_state() const;
+  // Those that dims of state's inputs are, as its extents have them.
+  void set_symbols_of_state(SymbolValues& values) const;
   bool changes_in_steps(const Shape& shape) const;
   Extents largest_extents(const Shape& shape) const;
   bool is_state_input(size_t index) const { return state_ && state_->has_input(index); }

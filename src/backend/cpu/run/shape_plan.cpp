@@ -74,11 +74,11 @@ ShapePlan::ShapePlan(const CpuProgram& program, size_t first, size_t last, const
       steps_(last - first),
       operands_(last - first) {
   std::vector<size_t> fresh;
-  ShapeCheck check(program.spec(), symbols, LateSpread::PointwiseLayers);
+  ShapeCheck shapes(program.spec(), symbols, LateSpread::PointwiseLayers);
   share_steps(
       program, first, steps_.size(), symbols, like,
       [&](size_t begin, size_t end) {
-        check.check(first + begin, first + end);
+        shapes.check(first + begin, first + end);
         for (size_t i = begin; i < end; ++i) fresh.push_back(i);
       },
       [&](size_t i) { steps_[i] = like->steps_[i]; });

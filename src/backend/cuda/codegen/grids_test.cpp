@@ -87,13 +87,18 @@ ByteGridLayer byte_grid_window_without_pads() {
   return layer;
 }
 
+// And a number for each column, and Relu.
+ByteGridLayer with_residual(ByteGridLayer layer) {
+  layer.operand_values = " input %r: float32[" + layer.y +
+                         "] quantized uint8 scale [0.125] zero [3]\n const %c: float32[" +
+                         std::to_string(layer.channels) + "] = random 9\n";
+  layer.operands = ", %r, %c";
+  layer.epilogue = " epilogue 3 {Add(0,2) Add(3,1) Relu(4) Clip[-8,7.9375](5) RoundTo[0.0625](6)}";
+  return layer;
+}
+
 TEST(CudaGrids, Products) {
-  ByteGridLayer residual = byte_grid_product("2, 35, 80", "80, 40", "2, 35, 40", 40);
-  residual.operand_values =
-      " input %r: float32[2, 35, 40] quantized uint8 scale [0.125] zero [3]\n const %c: float32[40] = random "
-      "9\n";
-  residual.operands = ", %r, %c";
-  residual.epilogue = " epilogue 3 {Add(0,2) Add(3,1) Relu(4) Clip[-8,7.9375](5) RoundTo[0.0625](6)}";
+  const ByteGridLayer residual = with_residual(byte_grid_product("2, 35, 80", "80, 40", "2, 35, 40", 40));
   const ByteGridLayer transposed = transposed_byte_grid_product();
   const auto ran = check_generated_grids(
       wgmma_family(),
@@ -126,14 +131,9 @@ TEST(CudaGrids, StacksOfMatrices) {
 }
 
 TEST(CudaGrids, BlocksThatStayDealColumns) {
-  ByteGridLayer residual = byte_grid_product("70, 208", "208, 384", "70, 384", 384);
-  residual.operand_values =
-      " input %r: float32[70, 384]" + std::string(kOnGrid) + "\n const %c: float32[384] = random 9\n";
-  residual.operands = ", %r, %c";
-  residual.epilogue = " epilogue 3 {Add(0,2) Add(3,1) Relu(4) Clip[-8,7.9375](5) RoundTo[0.0625](6)}";
-  const auto ran = check_generated_grids(
-      only<kDealing, 3>(), {byte_grid_product("70, 208", "208, 384", "70, 384", 384).text(), residual.text()},
-      3);
+  const ByteGridLayer product = byte_grid_product("70, 208", "208, 384", "70, 384", 384);
+  const auto ran =
+      check_generated_grids(only<kDealing, 3>(), {product.text(), with_residual(product).text()}, 3);
   EXPECT_GE(ran.size(), 2u * 3u);
   EXPECT_TRUE(has(ran, "cuda_wgmma_stay", "-> uint8")) << ran.size();
 }

@@ -73,12 +73,17 @@ FloatGridLayer transposed_float_grid_product() {
   return layer;
 }
 
+// And a number for each column, and Relu.
+FloatGridLayer with_residual(FloatGridLayer layer) {
+  layer.operand_values = " input %r: float32[" + layer.y + "]" + grid("0.125") + "\n const %c: float32[" +
+                         std::to_string(layer.channels) + "] = random 9\n";
+  layer.operands = ", %r, %c";
+  layer.epilogue = "3 {Add(0,2) Add(3,1) Relu(4) RoundToE4M3[0.25](5)}";
+  return layer;
+}
+
 TEST(CudaSmallFloatGrids, Products) {
-  FloatGridLayer residual = float_grid_product("2, 35, 80", "80, 40", "2, 35, 40", 40);
-  residual.operand_values =
-      " input %r: float32[2, 35, 40]" + grid("0.125") + "\n const %c: float32[40] = random 9\n";
-  residual.operands = ", %r, %c";
-  residual.epilogue = "3 {Add(0,2) Add(3,1) Relu(4) RoundToE4M3[0.25](5)}";
+  const FloatGridLayer residual = with_residual(float_grid_product("2, 35, 80", "80, 40", "2, 35, 40", 40));
   const FloatGridLayer transposed = transposed_float_grid_product();
   FloatGridLayer per_tensor = float_grid_product("300, 640", "640, 48", "300, 48", 48);
   per_tensor.weight_grid_text = grid("0.0078125");
@@ -102,14 +107,9 @@ TEST(CudaSmallFloatGrids, StacksOfMatrices) {
 }
 
 TEST(CudaSmallFloatGrids, BlocksThatStayDealColumns) {
-  FloatGridLayer residual = float_grid_product("70, 208", "208, 384", "70, 384", 384);
-  residual.operand_values =
-      " input %r: float32[70, 384]" + grid("0.125") + "\n const %c: float32[384] = random 9\n";
-  residual.operands = ", %r, %c";
-  residual.epilogue = "3 {Add(0,2) Add(3,1) Relu(4) RoundToE4M3[0.25](5)}";
-  const auto ran = check_generated_grids(
-      only<kDealing, 3>(),
-      {float_grid_product("70, 208", "208, 384", "70, 384", 384).text(), residual.text()}, 3);
+  const FloatGridLayer product = float_grid_product("70, 208", "208, 384", "70, 384", 384);
+  const auto ran =
+      check_generated_grids(only<kDealing, 3>(), {product.text(), with_residual(product).text()}, 3);
   EXPECT_GE(ran.size(), 2u * 3u);
   EXPECT_TRUE(has(ran, "cuda_wgmma_stay", " -> float8e4m3fn")) << ran.size();
 }

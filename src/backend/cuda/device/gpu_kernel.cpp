@@ -159,18 +159,28 @@ void GpuKernel::allow(const LaunchShape& shape) const {
   }
 }
 
+namespace {
+
+// Of a launch, or of a node that launches.
+template <class Launch>
+void set_sizes(Launch& launch, const LaunchShape& shape) {
+  launch.gridDimX = shape.grid[0];
+  launch.gridDimY = shape.grid[1];
+  launch.gridDimZ = shape.grid[2];
+  launch.blockDimX = shape.block[0];
+  launch.blockDimY = shape.block[1];
+  launch.blockDimZ = shape.block[2];
+  launch.sharedMemBytes = shape.shared_bytes;
+}
+
+}  // namespace
+
 bool GpuKernel::put_into(CUgraphExec graph, CUgraphNode node, const LaunchShape& shape,
                          void** parameters) const {
   allow(shape);
   CUDA_KERNEL_NODE_PARAMS work{};
+  set_sizes(work, shape);
   work.func = function_;
-  work.gridDimX = shape.grid[0];
-  work.gridDimY = shape.grid[1];
-  work.gridDimZ = shape.grid[2];
-  work.blockDimX = shape.block[0];
-  work.blockDimY = shape.block[1];
-  work.blockDimZ = shape.block[2];
-  work.sharedMemBytes = shape.shared_bytes;
   work.kernelParams = parameters;
   return driver_->cuGraphExecKernelNodeSetParams(graph, node, &work) == CUDA_SUCCESS;
 }
@@ -180,13 +190,7 @@ void GpuKernel::launch(const LaunchShape& shape, void** parameters, CUstream str
   const unsigned blocks = shape.cluster[0] * shape.cluster[1] * shape.cluster[2];
   CUlaunchAttribute attributes[2];
   CUlaunchConfig config{};
-  config.gridDimX = shape.grid[0];
-  config.gridDimY = shape.grid[1];
-  config.gridDimZ = shape.grid[2];
-  config.blockDimX = shape.block[0];
-  config.blockDimY = shape.block[1];
-  config.blockDimZ = shape.block[2];
-  config.sharedMemBytes = shape.shared_bytes;
+  set_sizes(config, shape);
   config.hStream = stream;
   config.attrs = attributes;
   if (blocks > 1) {

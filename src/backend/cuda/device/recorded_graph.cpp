@@ -12,9 +12,6 @@
 namespace lathe::cuda {
 namespace {
 
-using OwnedGraph = std::shared_ptr<std::remove_pointer_t<CUgraph>>;
-using OwnedExecutable = std::shared_ptr<std::remove_pointer_t<CUgraphExec>>;
-
 OwnedGraph record_calls(const std::shared_ptr<const Driver>& driver, CUstream stream,
                         const std::function<void(CUstream)>& enqueue) {
   CUgraph graph = nullptr;
@@ -32,30 +29,27 @@ OwnedGraph record_calls(const std::shared_ptr<const Driver>& driver, CUstream st
   return {graph, [driver](CUgraph g) { driver->cuGraphDestroy(g); }};
 }
 
-OwnedExecutable make_executable(const std::shared_ptr<const Driver>& driver, CUcontext context,
-                                CUgraph graph) {
-  CUgraphExec executable = nullptr;
-  driver->require(driver->cuGraphInstantiate(&executable, graph, 0), "making a CUDA graph executable");
-  return {executable, [driver, context](CUgraphExec e) {
-            driver->cuCtxSetCurrent(context);
-            driver->cuGraphExecDestroy(e);
-          }};
-}
-
-size_t count_nodes(const Driver& driver, CUgraph graph) {
-  size_t count = 0;
-  driver.cuGraphGetNodes(graph, nullptr, &count);
-  return count;
+std::vector<size_t> first_numbers(size_t count) {
+  std::vector<size_t> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), size_t{0});
+  return numbers;
 }
 
 }  // namespace
 
 RecordedGraph::RecordedGraph(const Device& device, CUstream stream,
                              const std::function<void(CUstream)>& enqueue)
-    : driver_(device.driver) {
-  const OwnedGraph graph = record_calls(driver_, stream, enqueue);
-  nodes_ = count_nodes(*driver_, graph.get());
-  executable_ = make_executable(driver_, device.context, graph.get());
+    : RecordedGraph(device, record_calls(device.driver, stream, enqueue)) {}
+
+RecordedGraph::RecordedGraph(const Device& device, const OwnedGraph& graph) : driver_(device.driver) {
+  driver_->cuGraphGetNodes(graph.get(), nullptr, &nodes_);
+  CUgraphExec executable = nullptr;
+  driver_->require(driver_->cuGraphInstantiate(&executable, graph.get(), 0),
+                   "making a CUDA graph executable");
+  executable_ = {executable, [driver = driver_, context = device.context](CUgraphExec e) {
+                   driver->cuCtxSetCurrent(context);
+                   driver->cuGraphExecDestroy(e);
+                 }};
 }
 
 void RecordedGraph::launch(CUstream stream) const {
@@ -63,17 +57,9 @@ void RecordedGraph::launch(CUstream stream) const {
 }
 
 SteppedGraph::SteppedGraph(const Device& device, CUstream recorder, size_t steps, const Calls& calls)
-    : driver_(device.driver) {
-  std::vector<size_t> all(steps);
-  std::iota(all.begin(), all.end(), size_t{0});
-  recording_ = record(recorder, all, calls);
-  count_ = count_nodes(*driver_, recording_.graph.get());
-  executable_ = make_executable(driver_, device.context, recording_.graph.get());
-}
-
-void SteppedGraph::launch(CUstream stream) const {
-  driver_->require(driver_->cuGraphLaunch(executable_.get(), stream), "launching a CUDA graph");
-}
+    : driver_(device.driver),
+      recording_(record(recorder, first_numbers(steps), calls)),
+      graph_(device, recording_.graph) {}
 
 SteppedGraph::Recording SteppedGraph::record(CUstream recorder, std::span<const size_t> steps,
                                              const Calls& calls) const {
@@ -121,8 +107,8 @@ bool SteppedGraph::put_launches(size_t step, const Calls& calls) const {
   bool fits = true;
   const bool is_all =
       calls.visit(step, [&](const GpuKernel& kernel, const LaunchShape& shape, void** parameters) {
-        fits =
-            fits && next < nodes.size() && kernel.put_into(executable_.get(), nodes[next], shape, parameters);
+        fits = fits && next < nodes.size() &&
+               kernel.put_into(graph_.executable(), nodes[next], shape, parameters);
         ++next;
       });
   return is_all && fits && next == nodes.size();
@@ -136,7 +122,7 @@ bool SteppedGraph::put_recorded(std::span<const size_t> changed, const Recording
     for (size_t k = 0; k < recording.nodes[i].size(); ++k) {
       CUDA_KERNEL_NODE_PARAMS work{};
       if (driver_->cuGraphKernelNodeGetParams(recording.nodes[i][k], &work) != CUDA_SUCCESS ||
-          driver_->cuGraphExecKernelNodeSetParams(executable_.get(), recording_.nodes[changed[i]][k],
+          driver_->cuGraphExecKernelNodeSetParams(graph_.executable(), recording_.nodes[changed[i]][k],
                                                   &work) != CUDA_SUCCESS)
         return false;  // a copy, or a kernel that differs in more
     }
@@ -150,11 +136,9 @@ bool SteppedGraph::update(CUstream recorder, std::span<const size_t> changed, co
       if (!put_launches(step, calls)) others.push_back(step);
     if (others.empty() || put_recorded(others, record(recorder, others, calls))) return true;
   }
-  std::vector<size_t> all(recording_.nodes.size());
-  std::iota(all.begin(), all.end(), size_t{0});
-  const Recording whole = record(recorder, all, calls);
+  const Recording whole = record(recorder, first_numbers(recording_.nodes.size()), calls);
   CUgraphExecUpdateResultInfo info{};
-  return driver_->cuGraphExecUpdate(executable_.get(), whole.graph.get(), &info) == CUDA_SUCCESS;
+  return driver_->cuGraphExecUpdate(graph_.executable(), whole.graph.get(), &info) == CUDA_SUCCESS;
 }
 
 }  // namespace lathe::cuda

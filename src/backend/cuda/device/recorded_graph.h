@@ -13,12 +13,17 @@
 
 namespace lathe::cuda {
 
+using OwnedGraph = std::shared_ptr<std::remove_pointer_t<CUgraph>>;
+
 class RecordedGraph {
  public:
   // Records what `enqueue` puts on `stream`. Throws System when something in it cannot be recorded.
   RecordedGraph(const Device& device, CUstream stream, const std::function<void(CUstream)>& enqueue);
+  // Of what was recorded.
+  RecordedGraph(const Device& device, const OwnedGraph& graph);
   void launch(CUstream stream) const;
   size_t nodes() const { return nodes_; }
+  CUgraphExec executable() const { return executable_.get(); }
 
  private:
   std::shared_ptr<const Driver> driver_;
@@ -42,13 +47,12 @@ class SteppedGraph {
   // was launched before stays as it was. False when those differ in more than arguments and sizes: then the
   // graph must not be launched any more. Throws as the constructor.
   bool update(CUstream recorder, std::span<const size_t> changed, const Calls& calls);
-  void launch(CUstream stream) const;
-  size_t nodes() const { return count_; }
+  void launch(CUstream stream) const { graph_.launch(stream); }
+  size_t nodes() const { return graph_.nodes(); }
 
  private:
-  using Graph = std::shared_ptr<std::remove_pointer_t<CUgraph>>;
   struct Recording {
-    Graph graph;
+    OwnedGraph graph;
     std::vector<std::vector<CUgraphNode>> nodes;  // of each step, in order
     bool is_chain = true;                         // each node waits for the one in front: `nodes` is right
   };
@@ -62,8 +66,7 @@ class SteppedGraph {
 
   std::shared_ptr<const Driver> driver_;
   Recording recording_;  // its nodes name those of the executable
-  std::shared_ptr<std::remove_pointer_t<CUgraphExec>> executable_;
-  size_t count_ = 0;
+  RecordedGraph graph_;
 };
 
 }  // namespace lathe::cuda

@@ -79,37 +79,32 @@ inline void barrier_wait(u64* b, u32 parity) {
 inline void stored_before_copies() {}
 inline void stored_before_products() {}
 inline void prefetch_map(const TensorMap*) {}
-inline void copy_box(void* to, const TensorMap* map, int c0, int c1, int c2, u64* b) {
+// The box at those coordinates, of which the map's rank counts.
+inline void copy_box_at(void* to, const TensorMap* map, const int (&corner)[5], u64* b) {
   const size_t start = shared_address(to);
-  for (int row = 0; row < map->box[1]; ++row)
-    for (int i = 0; i < map->box[0]; ++i) {
-      const long long x = c0 + i, y = static_cast<long long>(c1) + row;
-      const bool inside = x >= 0 && x < map->extents[0] && y >= 0 && y < map->extents[1] &&
-                          (map->rank < 3 || (c2 >= 0 && c2 < map->extents[2]));
-      emulator::copy_element(map, inside,
-                             x + y * map->strides[1] + (map->rank < 3 ? 0 : c2 * map->strides[2]), start,
-                             row * map->box[0] + i);
+  int box[5], count = 1;
+  for (int d = 0; d < map->rank; ++d) count *= box[d] = map->box[d] > 0 ? map->box[d] : 1;
+  for (int place = 0; place < count; ++place) {
+    long long from = 0;
+    bool inside = true;
+    for (int d = 0, rest = place; d < map->rank; rest /= box[d++]) {
+      const long long at = static_cast<long long>(corner[d]) + rest % box[d];
+      inside = inside && at >= 0 && at < map->extents[d];
+      from += at * map->strides[d];
     }
-  emulator::barrier(b).bytes -= map->box[0] * map->box[1] * map->bytes;
+    emulator::copy_element(map, inside, from, start, place);
+  }
+  emulator::barrier(b).bytes -= count * map->bytes;
   emulator::complete(emulator::barrier(b));
+}
+inline void copy_box(void* to, const TensorMap* map, int c0, int c1, int c2, u64* b) {
+  copy_box_at(to, map, {c0, c1, c2}, b);
 }
 inline void copy_box(void* to, const TensorMap* map, int c0, int c1, u64* b) {
-  copy_box(to, map, c0, c1, 0, b);
+  copy_box_at(to, map, {c0, c1}, b);
 }
 inline void copy_block(void* to, const TensorMap* map, int c0, int block, u64* b) {
-  const size_t start = shared_address(to);
-  const int* const box = map->box;
-  int place = 0;
-  for (int z = 0; z < box[3]; ++z)
-    for (int y = 0; y < box[2]; ++y)
-      for (int x = 0; x < box[1]; ++x)
-        for (int i = 0; i < box[0]; ++i)
-          emulator::copy_element(map, c0 + i < map->extents[0] && block < map->extents[4],
-                                 c0 + i + x * map->strides[1] + y * map->strides[2] + z * map->strides[3] +
-                                     block * map->strides[4],
-                                 start, place++);
-  emulator::barrier(b).bytes -= place * map->bytes;
-  emulator::complete(emulator::barrier(b));
+  copy_box_at(to, map, {c0, 0, 0, 0, block}, b);
 }
 inline void copy_windows(void* to, const TensorMap* map, int channel, int x, int y, int image, int dx, int dy,
                          u64* b) {

@@ -62,15 +62,16 @@ KernelSource stay_kernel(const LayerQuery& query, const Tactic& tactic, const Im
   const bool whole = divides(v.tile.bn, p.n);
   const bool dealt = whole && v.tile.bn % (4 * kDealt) == 0 && reads_beside_results(query) &&
                      result_vector(query, tactic, p, kDealt, 1) == kDealt;
+  const int run = dealt ? kDealt : 2;
   b.constants({{"STRIPS", strips_at},
                {"PITCH", v.tile.bn + 16 / result_size},
                {"WHOLE_COLUMNS", whole},
-               {"RUN", dealt ? kDealt : 2}});
+               {"RUN", run}});
   b.global(device_text::wgmma_tiles::kTiles);
   b.global(device_text::wgmma_stay::kStay);
   const WgmmaMaps maps = wgmma_maps(b, query, p, v, dealt);
   define_tile_at(b, p, v);
-  writer.result_in_place(dealt ? kDealt : 2);
+  writer.result_in_place(run);
   b.line("constexpr int split = 0;");
   define_start_sums(b, query, p, dealt);
   b.line("product_stays(&" + maps.a + ", &" + maps.weights + ", " + b.number(tiles) + ", " +

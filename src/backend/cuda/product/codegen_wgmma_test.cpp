@@ -48,28 +48,34 @@ constexpr WgmmaVariant kKeepsOfStacks[] = {
 constexpr WgmmaVariant kClusters[] = {{.tile = {1, 32}, .splits = 4, .cluster = true},
                                       {.tile = {2, 64}, .splits = 3, .cluster = true}};
 
-// What a few blocks compute one tile after the other, and what blocks of a cluster add up.
-TEST(CudaWgmma, BlocksThatStayAndClusters) {
-  std::vector<LayerCase> cases = {product(MatMul{}, {2, 135, 200}, {200, 200}),
-                                  product(MatMul{.transpose_b = true}, {70, 264}, {44, 264})};
+// With so many columns: GELU and a residual, weights transposed, a stack, a convolution with a residual.
+std::vector<LayerCase> layers_of(int64_t gelu, int64_t transposed, int64_t stacked, int64_t channels) {
+  std::vector<LayerCase> cases = {product(MatMul{}, {2, 135, 200}, {200, gelu}),
+                                  product(MatMul{.transpose_b = true}, {70, 264}, {transposed, 264})};
   cases[0].dynamic_batch = true;
   cases[0].epilogue = PointwiseProgram::parse("Add(0,1) GeluErf(3) Add(4,2)", 3);
-  cases[0].operands = {{.extents = {200}, .constant = true}, {.extents = {2, 135, 200}}};
-  LayerCase stack = product(MatMul{}, {2, 70, 320}, {3, 1, 320, 136});
+  cases[0].operands = {{.extents = {gelu}, .constant = true}, {.extents = {2, 135, gelu}}};
+  LayerCase stack = product(MatMul{}, {2, 70, 320}, {3, 1, 320, stacked});
   stack.epilogue = PointwiseProgram::parse("Add(0,1)", 2);
-  stack.operands = {{.extents = {3, 1, 1, 136}, .constant = true}};
+  stack.operands = {{.extents = {3, 1, 1, stacked}, .constant = true}};
   stack.dynamic_batch = true;
   cases.push_back(stack);
   LayerCase conv =
       product(Conv{.kernel = {1, 1}, .strides = {1, 1}, .pads_begin = {0, 0}, .pads_end = {0, 0}},
-              {2, 264, 9, 9}, {136, 264, 1, 1});
-  conv.inputs.push_back({.extents = {136}, .constant = true});
+              {2, 264, 9, 9}, {channels, 264, 1, 1});
+  conv.inputs.push_back({.extents = {channels}, .constant = true});
   conv.epilogue = PointwiseProgram::parse("Add(0,1) Relu(2)", 2);
-  conv.operands = {{.extents = {2, 136, 9, 9}}};
+  conv.operands = {{.extents = {2, channels, 9, 9}}};
   cases.push_back(conv);
+  for (LayerCase& layer : cases) layer.emulated = 100;
+  return cases;
+}
+
+// What a few blocks compute one tile after the other, and what blocks of a cluster add up.
+TEST(CudaWgmma, BlocksThatStayAndClusters) {
+  std::vector<LayerCase> cases = layers_of(200, 44, 136, 136);
   for (LayerCase& layer : cases) {
     layer.rounding = 3;  // the sums are rounded, too
-    layer.emulated = 100;
     if (&layer != &cases[1]) layer.allowed_types = {DType::Float16};
   }
   EXPECT_EQ(check_generated(only<kRelays, 3>(), cases), 5 * 3);
@@ -82,23 +88,7 @@ TEST(CudaWgmma, BlocksThatStayAndClusters) {
 }
 
 TEST(CudaWgmma, BlocksThatStayDealColumns) {
-  std::vector<LayerCase> cases = {product(MatMul{}, {2, 135, 200}, {200, 384}),
-                                  product(MatMul{.transpose_b = true}, {70, 264}, {384, 264}),
-                                  product(MatMul{}, {2, 70, 320}, {3, 1, 320, 384})};
-  cases[0].dynamic_batch = true;
-  cases[0].epilogue = PointwiseProgram::parse("Add(0,1) GeluErf(3) Add(4,2)", 3);
-  cases[0].operands = {{.extents = {384}, .constant = true}, {.extents = {2, 135, 384}}};
-  cases[2].epilogue = PointwiseProgram::parse("Add(0,1)", 2);
-  cases[2].operands = {{.extents = {3, 1, 1, 384}, .constant = true}};
-  LayerCase conv =
-      product(Conv{.kernel = {1, 1}, .strides = {1, 1}, .pads_begin = {0, 0}, .pads_end = {0, 0}},
-              {2, 264, 9, 9}, {384, 264, 1, 1});
-  conv.inputs.push_back({.extents = {384}, .constant = true});
-  conv.epilogue = PointwiseProgram::parse("Add(0,1) Relu(2)", 2);
-  conv.operands = {{.extents = {2, 384, 9, 9}}};
-  cases.push_back(conv);
-  for (LayerCase& layer : cases) layer.emulated = 100;
-  EXPECT_GE(check_generated(only<kDealing, 3>(), cases), 4 * 3);
+  EXPECT_GE(check_generated(only<kDealing, 3>(), layers_of(384, 384, 384, 384)), 4 * 3);
 }
 
 TEST(CudaWgmma, Convolutions) {

@@ -29,11 +29,11 @@ CUdeviceptr device_address(const void* address) {
 ShapePlan::ShapePlan(const CudaProgram& program, size_t first, size_t last, const SymbolValues& symbols,
                      const ShapePlan* like)
     : program_(program), first_(first), symbols_(symbols), steps_(last - first), operands_(last - first) {
-  ShapeCheck check(program.spec(), symbols, LateSpread::Nowhere);
+  ShapeCheck shapes(program.spec(), symbols, LateSpread::Nowhere);
   share_steps(
       program, first, steps_.size(), symbols, like,
       [&](size_t begin, size_t end) {
-        check.check(first + begin, first + end);
+        shapes.check(first + begin, first + end);
         for (size_t i = begin; i < end; ++i) prepare_step(i);
       },
       [&](size_t i) { steps_[i] = like->steps_[i]; });
@@ -128,7 +128,7 @@ void ShapePlan::group(std::vector<LayerUse>& uses) {
   for (size_t i = 0; i < steps_.size(); ++i) steps_[i].order = orders[i];
 }
 
-std::string ShapePlan::name_of(size_t index) const {
+const std::string& ShapePlan::name_of(size_t index) const {
   return program_.graph().node(program_.layers()[first_ + index].node).name;
 }
 
@@ -137,7 +137,7 @@ void ShapePlan::enqueue(size_t index, CUstream stream, const LaunchOrder& order,
   const Step& step = steps_[index];
   if (step.prepared == nullptr) return;
   // Also while a graph is recorded: a profiler traces a replay's kernels back to where they were recorded.
-  const TimelineRange range(program_.graph().node(program_.layers()[first_ + index].node).name);
+  const TimelineRange range(name_of(index));
   LayerArgs operands = args(index);
   operands.nested_ms = nested_ms;
   std::optional<TakenResults> results;

@@ -112,7 +112,7 @@ class ShapePlan {
   };
 
   void prepare_step(size_t index);
-  std::string name_of(size_t index) const;
+  const std::string& name_of(size_t index) const;
   void find_pieces();
   // Which layers overlap, at the addresses that are bound.
   void group(std::vector<LayerUse>& uses);
