@@ -92,15 +92,14 @@ Streams make_streams(const Options& options, const std::shared_ptr<const Engine>
 
 std::vector<QueryRecorder> measure(const Options& options, Streams& streams, LayerProfiler* profiler,
                                    const Stoppable& stoppable, Log& log) {
-  if (options.inference.graph) {
-    const std::string note = streams.front()->context().launch_note();
-    if (!note.empty()) log.info(note);
-  }
   try {
     const RecordOptions recording{.warm_up_ms = options.inference.warm_up_ms,
                                   .window = options.reporting.window,
                                   .keep_queries = !options.reporting.export_times.empty()};
-    return run_queries(streams, options.inference, recording, profiler, stoppable.token());
+    auto records = run_queries(streams, options.inference, recording, profiler, stoppable.token());
+    const std::string note = streams.front()->context().launch_note();
+    if (!note.empty()) log.line(options.inference.graph ? Severity::Info : Severity::Verbose, note);
+    return records;
   } catch (const Error& error) {
     fail(error, {"Error occurred during inference"});
   }

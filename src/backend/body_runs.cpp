@@ -49,6 +49,7 @@ std::vector<Tensor> BodyRun::run_nested(NodeId id, std::span<const Tensor> input
   const Node& node = graph_.node(id);
   runs->add_times_to(times_ms_.empty() ? times_ms_
                                        : times_ms_.subspan(places_.at(id) + 1, nested_count(node.op)));
+  if (auto results = runs->follow_on_device(node.op, inputs, symbols)) return *std::move(results);
   return interpret_node(graph_, node, inputs, symbols, nullptr, runs.get());
 }
 

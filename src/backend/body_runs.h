@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -59,6 +60,11 @@ class BodyRuns : public BodyRunner {
   explicit BodyRuns(std::vector<std::unique_ptr<BodyRun>> runs) : runs_(std::move(runs)) {}
   std::vector<Tensor> run(const Graph& body, std::span<const Tensor> inputs,
                           const SymbolValues& symbols) const override;
+  // The results of the operator where the device follows it by itself; nothing: the host does.
+  virtual std::optional<std::vector<Tensor>> follow_on_device(const Op&, std::span<const Tensor>,
+                                                              const SymbolValues&) const {
+    return std::nullopt;
+  }
   // As BodyRun has it, for all bodies.
   void add_times_to(std::span<double> ms) const;
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ir/symbol_extents.h"
 #include "ops/interpreter.h"
 
 namespace lathe {
@@ -35,6 +36,18 @@ size_t ReferenceLayer::input_bytes(size_t index) const {
 Tensor ReferenceLayer::constant(size_t index) const {
   const Value& value = graph_.value(node_.inputs[index]);
   return value.is_constant() && value.constant.has_bytes() ? value.constant : Tensor();
+}
+
+Tensor ReferenceLayer::known_numbers(size_t index) const {
+  if (Tensor known = constant(index)) return known;
+  const Value& value = graph_.value(node_.inputs[index]);
+  if (!value.contents) return {};
+  std::vector<double> numbers;
+  for (const Dim& dim : *value.contents) {
+    if (!is_known(dim, symbols_)) return {};
+    numbers.push_back(static_cast<double>(dim.evaluate(symbols_)));
+  }
+  return Tensor::from_doubles(value.dtype, inputs_[index], numbers);
 }
 
 std::vector<Tensor> ReferenceLayer::evaluate(const std::vector<Tensor>& inputs,

@@ -36,6 +36,8 @@ class ReferenceLayer {
   const Extents& input_extents(size_t index) const { return inputs_[index]; }
   // The constant of an input, when it is one whose bytes are at hand; else an empty tensor.
   Tensor constant(size_t index) const;
+  // The same, or the numbers of a small integer input that shapes say; else an empty tensor.
+  Tensor known_numbers(size_t index) const;
 
   // One tensor per output. Throws when one has another type than planned, or more bytes than its upper bound.
   // `bodies` runs the bodies of the operator; null: the reference.

@@ -153,18 +153,6 @@ bool is_true_constant(const Value& value) {
          value.constant.to_int64s()[0] != 0;
 }
 
-// The condition that a body gives is the one that it takes, or constant true: only the trip count ends such a
-// loop.
-bool always_continues(const Graph& body, bool starts_true) {
-  ValueId value = body.outputs()[0];
-  const auto is_copy = [&](NodeId id) {
-    const auto* op = id == kNoNode ? nullptr : std::get_if<Pointwise>(&body.node(id).op);
-    return op && op->code == PointwiseCode::Identity && body.node(id).epilogue.empty();
-  };
-  while (is_copy(body.value(value).producer)) value = body.node(body.value(value).producer).inputs[0];
-  return is_true_constant(body.value(value)) || (starts_true && value == body.inputs()[1]);
-}
-
 // The axis of a scanned output: as many as there were iterations.
 Dim iterations(const InferContext& context, size_t output, const std::optional<Dim>& trips, bool by_count) {
   if (trips && by_count) return max(*trips, Dim(0));
@@ -423,6 +411,16 @@ std::vector<Tensor> evaluate_scan(const Scan& op, const EvaluateContext& context
 }
 
 }  // namespace
+
+bool always_continues(const Graph& body, bool starts_true) {
+  ValueId value = body.outputs()[0];
+  const auto is_copy = [&](NodeId id) {
+    const auto* op = id == kNoNode ? nullptr : std::get_if<Pointwise>(&body.node(id).op);
+    return op && op->code == PointwiseCode::Identity && body.node(id).epilogue.empty();
+  };
+  while (is_copy(body.value(value).producer)) value = body.node(body.value(value).producer).inputs[0];
+  return is_true_constant(body.value(value)) || (starts_true && value == body.inputs()[1]);
+}
 
 Tensor BodyRunner::on_host(const Tensor& tensor) const {
   return tensor;

@@ -5,9 +5,15 @@
 
 #include <cstddef>
 
+#include "ir/graph.h"
+
 namespace lathe {
 
 // Operands of a Loop in front of the carried values, and inputs of its body in front of them.
 inline constexpr size_t kLoopOwnInputs = 2;
+
+// Whether only the trip count ends a loop with this body: the condition that it gives is the one that it
+// takes, or constant true. `starts_true`: the condition before the first iteration.
+bool always_continues(const Graph& body, bool starts_true);
 
 }  // namespace lathe

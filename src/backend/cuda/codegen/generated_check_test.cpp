@@ -19,6 +19,7 @@
 
 #include "backend/check/grid_case.h"
 #include "backend/cuda/codegen/generated_layer.h"
+#include "backend/cuda/device/h200_check.h"
 #include "backend/cuda/device/libraries.h"
 #include "base/error.h"
 #include "base/file.h"
@@ -179,20 +180,8 @@ FoundSizes run_emulated(const SymbolValues& symbols, const Tactic& tactic, const
 }
 
 // --- the GPU ----------------------------------------------------------------------------------------------
-// Null where there is none.
-std::shared_ptr<const Device> gpu() {
-  static const std::shared_ptr<const Device> device = []() -> std::shared_ptr<const Device> {
-    try {
-      return open_device(0, false);
-    } catch (const Error&) {
-      return nullptr;
-    }
-  }();
-  return device;
-}
-
 FoundSizes run_on_gpu(const ShapeContext& context, const LayerSource& source, LayerBuffers& b) {
-  const Device& device = *gpu();
+  const Device& device = *gpu_at_hand();
   device.make_current();
   MemoryBlobStore blobs;
   const auto kernel = make_generated_layer(source, device, {blobs, "k"});
@@ -275,13 +264,13 @@ void expect_found(const LayerProblem& p, const FoundSizes& found, const std::str
 std::shared_ptr<const Device> described() {
   static const auto device =
       describe_device(DeviceProperties::from_json(read_file("tests/gpu/h200.json"), "tests/gpu/h200.json"));
-  return gpu() ? gpu() : device;
+  return gpu_at_hand() ? gpu_at_hand() : device;
 }
 
 // Where there is no GPU, each kernel is compiled twice and emulated, which takes many times what it takes to
 // run it. So of what a test lists, the first tactic and every third are run, unless LATHE_TEST_ALL=1.
 bool runs_all() {
-  static const bool all = gpu() || std::getenv("LATHE_TEST_ALL") != nullptr;
+  static const bool all = gpu_at_hand() || std::getenv("LATHE_TEST_ALL") != nullptr;
   return all;
 }
 
@@ -310,7 +299,7 @@ namespace {
 
 // Null where there is a GPU.
 Emulator* emulator() {
-  static const auto made = gpu() ? nullptr : std::make_unique<Emulator>();
+  static const auto made = gpu_at_hand() ? nullptr : std::make_unique<Emulator>();
   return made.get();
 }
 
@@ -334,15 +323,16 @@ int check_generated(const GeneratedFamily& family, const std::vector<LayerCase>&
     std::map<std::string, int> seen;  // per types
     for (const Tactic& tactic : family.list(query, *described()))
       if (tactic.support.ok &&
-          (gpu() || seen[describe(tactic).substr(tactic.name.size())]++ < layer.emulated) && is_run(listed++))
+          (gpu_at_hand() || seen[describe(tactic).substr(tactic.name.size())]++ < layer.emulated) &&
+          is_run(listed++))
         runs.push_back({problems.size() - 1, tactic, family.generate(query, tactic, *described())});
   }
   std::vector<const KernelSource*> kernels;
   for (const Run& run : runs)
     for (const KernelSource& k : run.source.kernels) kernels.push_back(&k);
   if (kernels.empty()) return 0;
-  void* library = gpu() ? nullptr : emulator()->build(kernels);
-  if (library == nullptr && !gpu()) {
+  void* library = gpu_at_hand() ? nullptr : emulator()->build(kernels);
+  if (library == nullptr && !gpu_at_hand()) {
     ADD_FAILURE() << "the sources do not compile: build/emulator_failed.cpp";
     return 0;
   }
@@ -351,13 +341,13 @@ int check_generated(const GeneratedFamily& family, const std::vector<LayerCase>&
     const LayerProblem& p = problems[run.layer];
     SCOPED_TRACE("case " + std::to_string(run.layer) + ": " +
                  std::string(op_display_name(layers[run.layer].op)));
-    if (!gpu()) compile_once(described(), run.tactic, run.source);
+    if (!gpu_at_hand()) compile_once(described(), run.tactic, run.source);
     const auto check_run = [&](const LayerProblem& problem) {
       LayerBuffers buffers = make_buffers(problem, run.tactic);
       // Sizes that the kernels do not find themselves are known before: they follow from values.
       const SymbolValues symbols = run.source.found.empty() ? with_sizes(problem) : problem.symbols;
       const FoundSizes found =
-          gpu()
+          gpu_at_hand()
               ? run_on_gpu({symbols, problem.input_extents(), problem.output_extents()}, run.source, buffers)
               : run_emulated(symbols, run.tactic, run.source, library, first, buffers);
       if (!run.source.found.empty()) {
@@ -391,7 +381,7 @@ std::vector<std::string> check_generated_grids(const GeneratedFamily& family,
     std::map<std::string, int> seen;  // per types
     for (const Tactic& tactic : family.list(layer.query(), *listed))
       if (tactic.support.ok && layer.stores_integers(tactic) &&
-          (gpu() || seen[describe(tactic).substr(tactic.name.size())]++ < emulated)) {
+          (gpu_at_hand() || seen[describe(tactic).substr(tactic.name.size())]++ < emulated)) {
         found.push_back(describe(tactic));
         if (is_run(found.size() - 1))
           runs.push_back({&layer, tactic, family.generate(layer.query(), tactic, *listed)});
@@ -400,8 +390,8 @@ std::vector<std::string> check_generated_grids(const GeneratedFamily& family,
   std::vector<const KernelSource*> kernels;
   for (const Run& run : runs)
     for (const KernelSource& k : run.source.kernels) kernels.push_back(&k);
-  void* library = gpu() || kernels.empty() ? nullptr : emulator()->build(kernels);
-  if (library == nullptr && !gpu() && !kernels.empty()) {
+  void* library = gpu_at_hand() || kernels.empty() ? nullptr : emulator()->build(kernels);
+  if (library == nullptr && !gpu_at_hand() && !kernels.empty()) {
     ADD_FAILURE() << "the sources do not compile: build/emulator_failed.cpp";
     return {};
   }
@@ -417,14 +407,14 @@ std::vector<std::string> check_generated_grids(const GeneratedFamily& family,
     }
     buffers.outputs.emplace_back(expected.bytes().size(), std::byte{0xcd});
     const SymbolValues symbols;
-    if (gpu()) {
+    if (gpu_at_hand()) {
       run_on_gpu({symbols, inputs, {expected.extents()}}, run.source, buffers);
     } else {
       compile_once(listed, run.tactic, run.source);
       run_emulated(symbols, run.tactic, run.source, library, first, buffers);
     }
     expect_on_grid(layer, run.tactic, buffers.outputs[0].data(), expected, describe(run.tactic),
-                   gpu() ? SmallFloatSums::Cut : SmallFloatSums::Whole);
+                   gpu_at_hand() ? SmallFloatSums::Cut : SmallFloatSums::Whole);
     first += run.source.kernels.size();
   }
   return found;

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "backend/cuda/device/libraries.h"
@@ -105,17 +107,60 @@ void KernelCache::compile_ahead(const Device& device, const std::string& name, c
   binary(device, source_hash(device, source, {}), name, source, {});
 }
 
+// A block in the store must not be replaced: another thread may be loading it.
+std::span<const std::byte> KernelCache::kept(BlobStore& blobs, const std::string& key, const Binary& made) {
+  const std::lock_guard lock(mutex_);
+  const auto stored = blobs.find(key);
+  return stored.empty() ? blobs.put(key, *made) : stored;
+}
+
 std::span<const std::byte> KernelCache::compiled(const Device& device, BlobStore& blobs,
                                                  const std::string& name, const std::string& source,
                                                  const std::vector<std::string>& options) {
   const uint64_t hash = source_hash(device, source, options);
   const std::string key = std::string(kCompiledBlocks) + hash_to_string(hash);
   if (const auto stored = blobs.find(key); !stored.empty()) return stored;
-  const Binary made = binary(device, hash, name, source, options);
-  // A block in the store must not be replaced: another thread may be loading it.
-  const std::lock_guard lock(mutex_);
-  const auto stored = blobs.find(key);
-  return stored.empty() ? blobs.put(key, *made) : stored;
+  return kept(blobs, key, binary(device, hash, name, source, options));
+}
+
+namespace {
+
+const std::vector<std::string> kToBeLinked = {"--relocatable-device-code=true"};
+
+std::vector<std::byte> link_with_runtime(const Device& device, const std::string& name,
+                                         std::span<const std::byte> object) {
+  const Driver& driver = *device.driver;
+  device.make_current();
+  CUlinkState state = nullptr;
+  driver.require(driver.cuLinkCreate(0, nullptr, nullptr, &state), "beginning to link a kernel");
+  const std::unique_ptr<std::remove_pointer_t<CUlinkState>, decltype(driver.cuLinkDestroy)> owner(
+      state, driver.cuLinkDestroy);
+  const std::string what = fmt::format("linking kernel '{}' with {}", name, device.libraries->device_runtime);
+  driver.require(driver.cuLinkAddFile(state, CU_JIT_INPUT_LIBRARY, device.libraries->device_runtime.c_str(),
+                                      0, nullptr, nullptr),
+                 what);
+  driver.require(driver.cuLinkAddData(state, CU_JIT_INPUT_CUBIN, const_cast<std::byte*>(object.data()),
+                                      object.size(), name.c_str(), 0, nullptr, nullptr),
+                 what);
+  void* image = nullptr;
+  size_t bytes = 0;
+  driver.require(driver.cuLinkComplete(state, &image, &bytes), what);
+  const auto* begin = static_cast<const std::byte*>(image);
+  return {begin, begin + bytes};
+}
+
+}  // namespace
+
+std::span<const std::byte> KernelCache::linked(const Device& device, BlobStore& blobs,
+                                               const std::string& name, const std::string& source) {
+  const uint64_t hash = source_hash(device, source, kToBeLinked);
+  const std::string key = std::string(kCompiledBlocks) + hash_to_string(hash);
+  if (const auto stored = blobs.find(key); !stored.empty()) return stored;
+  if (!device.is_present() || device.libraries->nvrtc == nullptr || device.libraries->device_runtime.empty())
+    return {};
+  const Binary object = binary(device, hash, name, source, kToBeLinked);
+  return kept(blobs, key,
+              std::make_shared<const std::vector<std::byte>>(link_with_runtime(device, name, *object)));
 }
 
 CUfunction KernelCache::load(const Device& device, std::span<const std::byte> cubin,
@@ -138,6 +183,12 @@ GpuKernel::GpuKernel(const Device& device, BlobStore& blobs, const std::string& 
   const auto cubin = device.kernels->compiled(device, blobs, entry, source, options);
   if (device.is_present()) function_ = device.kernels->load(device, cubin, entry);
 }
+
+GpuKernel::GpuKernel(const Device& device, const std::string& entry, std::span<const std::byte> linked)
+    : entry_(entry),
+      driver_(device.driver),
+      function_(device.kernels->load(device, linked, entry)),
+      overlaps_(device.properties.overlaps_launches()) {}
 
 // Blocks of a cluster that every GPU with clusters can have.
 constexpr unsigned kPortableCluster = 8;

@@ -35,6 +35,11 @@ class KernelCache {
   // has it afterwards under "cubin/<hash of source and options>".
   std::span<const std::byte> compiled(const Device& device, BlobStore& blobs, const std::string& name,
                                       const std::string& source, const std::vector<std::string>& options);
+  // The same of a source that calls CUDA's device runtime, which the driver links to it; the result is kept,
+  // so that who has it needs neither. Empty where it has to be linked and the GPU, NVRTC or the runtime
+  // (Libraries::device_runtime) is not there.
+  std::span<const std::byte> linked(const Device& device, BlobStore& blobs, const std::string& name,
+                                    const std::string& source);
   // Compiles into this process's binaries, for a later compiled().
   void compile_ahead(const Device& device, const std::string& name, const std::string& source);
   CUfunction load(const Device& device, std::span<const std::byte> cubin, const std::string& entry);
@@ -43,6 +48,8 @@ class KernelCache {
   using Binary = std::shared_ptr<const std::vector<std::byte>>;
   Binary binary(const Device& device, uint64_t hash, const std::string& name, const std::string& source,
                 const std::vector<std::string>& options);
+
+  std::span<const std::byte> kept(BlobStore& blobs, const std::string& key, const Binary& made);
 
   std::mutex mutex_;
   std::map<uint64_t, std::shared_future<Binary>> binaries_;  // being compiled, too
@@ -67,6 +74,8 @@ class GpuKernel {
   // Compiles (or finds) and loads. Without a GPU it only compiles.
   GpuKernel(const Device& device, BlobStore& blobs, const std::string& entry, const std::string& source,
             const std::vector<std::string>& options = {});
+  // One that KernelCache::linked() gave for a GPU that is there.
+  GpuKernel(const Device& device, const std::string& entry, std::span<const std::byte> linked);
 
   // `parameters`: the addresses of the kernel's arguments, in order.
   void launch(const LaunchShape& shape, void** parameters, CUstream stream) const;

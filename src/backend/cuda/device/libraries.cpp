@@ -7,6 +7,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <filesystem>
+
 namespace lathe::cuda {
 namespace {
 
@@ -41,6 +43,17 @@ std::unique_ptr<Nvrtc> open_nvrtc(std::vector<std::string>& missing) {
   // ours leads there.
   dlopen(fmt::format("libnvrtc-builtins.so.{}.{}", major, minor).c_str(), RTLD_NOW | RTLD_GLOBAL);
   return table;
+}
+
+// In the folder of NVRTC, which the toolkit and the wheels have it in.
+std::string find_device_runtime(const Nvrtc& nvrtc) {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(nvrtc.nvrtcVersion), &info) == 0 || info.dli_fname == nullptr)
+    return {};
+  std::error_code ignored;
+  const std::filesystem::path path =
+      std::filesystem::canonical(info.dli_fname, ignored).parent_path() / "libcudadevrt.a";
+  return std::filesystem::is_regular_file(path, ignored) ? path.string() : std::string();
 }
 
 std::unique_ptr<Cudnn> open_cudnn(std::vector<std::string>& missing) {
@@ -78,6 +91,7 @@ std::unique_ptr<CublasLt> open_cublaslt(std::vector<std::string>& missing) {
 std::shared_ptr<const Libraries> Libraries::open() {
   auto libraries = std::make_shared<Libraries>();
   libraries->nvrtc = open_nvrtc(libraries->missing);
+  if (libraries->nvrtc != nullptr) libraries->device_runtime = find_device_runtime(*libraries->nvrtc);
   libraries->cublaslt = open_cublaslt(libraries->missing);  // before cuDNN, which opens it by name
   libraries->cudnn = open_cudnn(libraries->missing);
   return libraries;

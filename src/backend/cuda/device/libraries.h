@@ -84,6 +84,8 @@ struct Libraries {
   std::unique_ptr<const Nvrtc> nvrtc;
   std::unique_ptr<const Cudnn> cudnn;
   std::unique_ptr<const CublasLt> cublaslt;
+  // CUDA's device runtime as a library of device code, beside NVRTC; empty when absent.
+  std::string device_runtime;
   // One line for each absent library: what is missing and which tactics that costs.
   std::vector<std::string> missing;
 

@@ -9,6 +9,8 @@
 #include <array>
 #include <numeric>
 
+#include "base/error.h"
+
 namespace lathe::cuda {
 namespace {
 
@@ -43,6 +45,13 @@ RecordedGraph::RecordedGraph(const Device& device, CUstream stream,
 
 RecordedGraph::RecordedGraph(const Device& device, const OwnedGraph& graph) : driver_(device.driver) {
   driver_->cuGraphGetNodes(graph.get(), nullptr, &nodes_);
+  std::vector<CUgraphNode> all(nodes_);
+  driver_->cuGraphGetNodes(graph.get(), all.data(), &nodes_);
+  for (const CUgraphNode node : all) {
+    CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+    driver_->cuGraphNodeGetType(node, &type);
+    conditional_nodes_ += type == CU_GRAPH_NODE_TYPE_CONDITIONAL ? 1 : 0;
+  }
   CUgraphExec executable = nullptr;
   driver_->require(driver_->cuGraphInstantiate(&executable, graph.get(), 0),
                    "making a CUDA graph executable");
@@ -59,7 +68,9 @@ void RecordedGraph::launch(CUstream stream) const {
 SteppedGraph::SteppedGraph(const Device& device, CUstream recorder, size_t steps, const Calls& calls)
     : driver_(device.driver),
       recording_(record(recorder, first_numbers(steps), calls)),
-      graph_(device, recording_.graph) {}
+      graph_(device, recording_.graph) {
+  if (graph_.conditional_nodes() > 0) throw_system_error("a graph with conditional nodes is not updated");
+}
 
 SteppedGraph::Recording SteppedGraph::record(CUstream recorder, std::span<const size_t> steps,
                                              const Calls& calls) const {

@@ -23,12 +23,13 @@ class RecordedGraph {
   RecordedGraph(const Device& device, const OwnedGraph& graph);
   void launch(CUstream stream) const;
   size_t nodes() const { return nodes_; }
+  size_t conditional_nodes() const { return conditional_nodes_; }  // of these, with graphs inside
   CUgraphExec executable() const { return executable_.get(); }
 
  private:
   std::shared_ptr<const Driver> driver_;
   std::shared_ptr<std::remove_pointer_t<CUgraphExec>> executable_;
-  size_t nodes_ = 0;
+  size_t nodes_ = 0, conditional_nodes_ = 0;
 };
 
 // A graph of steps that remembers which of its nodes each step made, so that a few steps can get other
@@ -41,7 +42,8 @@ class SteppedGraph {
     std::function<bool(size_t step, const LaunchVisitor& visitor)> visit;
   };
 
-  // Records steps 0 to `steps` - 1 in order. Throws System when something in them cannot be recorded.
+  // Records steps 0 to `steps` - 1 in order. Throws System when something in them cannot be recorded, or
+  // makes a conditional node, which CUDA does not update.
   SteppedGraph(const Device& device, CUstream recorder, size_t steps, const Calls& calls);
   // From now on launch() enqueues these steps, in ascending order, with the calls that they make now; what
   // was launched before stays as it was. False when those differ in more than arguments and sizes: then the

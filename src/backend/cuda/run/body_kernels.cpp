@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/run/body_kernels.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 #include <set>
@@ -59,11 +61,6 @@ BodyReformat make_reformat(const Value& value, const Format& from, const Format&
   throw_input_error("no kernel arranges '" + value.name + "' from " +
                     to_string(TensorType{value.dtype, from}) + " to " +
                     to_string(TensorType{value.dtype, to}) + "." + reasons);
-}
-
-// Where an allocated tensor may be written, by the one who made it.
-std::byte* place_of(const Tensor& tensor) {
-  return const_cast<std::byte*>(tensor.bytes().data());
 }
 
 // Their kernels leave the number that they count on the device; before they run only a bound is known.
@@ -156,18 +153,19 @@ void BodyKernels::make_layer(NodeId id, const Tactic* chosen, const SymbolRanges
 
 // --- a run
 
-CudaBodyRuns::CudaBodyRuns(const std::vector<BodyKernels>& kernels, DeviceValues& values)
-    : BodyRuns(make_body_runs<CudaBodyRun>(kernels, values)), values_(values) {}
+CudaBodyRuns::CudaBodyRuns(const std::vector<BodyKernels>& kernels, BodyWorld& world)
+    : BodyRuns(make_body_runs<CudaBodyRun>(kernels, world)), world_(world) {}
 
 Tensor CudaBodyRuns::slice(const Tensor& tensor, size_t axis, int64_t index) const {
-  const bool is_there = values_.is_on_device(tensor) && dtype_info(tensor.dtype()).bits >= 8;
-  return is_there ? values_.slice(tensor, axis, index) : BodyRunner::slice(on_host(tensor), axis, index);
+  const bool is_there = world_.values.is_on_device(tensor) && dtype_info(tensor.dtype()).bits >= 8;
+  return is_there ? world_.values.slice(tensor, axis, index)
+                  : BodyRunner::slice(on_host(tensor), axis, index);
 }
 
 Tensor CudaBodyRuns::join(const std::vector<Tensor>& parts, size_t axis) const {
-  const auto is_there = [&](const Tensor& part) { return values_.is_on_device(part); };
+  const auto is_there = [&](const Tensor& part) { return world_.values.is_on_device(part); };
   if (std::any_of(parts.begin(), parts.end(), is_there) && dtype_info(parts[0].dtype()).bits >= 8)
-    return values_.join(parts, axis);
+    return world_.values.join(parts, axis);
   std::vector<Tensor> here;
   for (const Tensor& part : parts) here.push_back(on_host(part));
   return BodyRunner::join(here, axis);
@@ -239,7 +237,7 @@ const CudaBodyRun::Prepared& CudaBodyRun::prepared_for(NodeId id, const SymbolVa
 }
 
 std::unique_ptr<BodyRuns> CudaBodyRun::make_nested(NodeId id) {
-  return std::make_unique<CudaBodyRuns>(kernels_.layer(id).bodies, values_);
+  return std::make_unique<CudaBodyRuns>(kernels_.layer(id).bodies, world_);
 }
 
 std::vector<Tensor> CudaBodyRun::evaluate(NodeId id, std::span<const Tensor> inputs,
@@ -313,12 +311,18 @@ Tensor CudaBodyRun::enqueue(const PreparedLayer& layer, std::span<const void* co
                             std::span<void* const> to) {
   const auto bytes = static_cast<int64_t>(layer.scratch_bytes());
   const Tensor scratch = bytes > 0 ? values_.allocate_bytes(bytes) : Tensor();
+  if (values_.is_recorded()) {
+    if (const Support support = layer.capturable(); !support.ok) throw_input_error(support.reason);
+    if (++world_.recorded_calls > kMostRecordedCalls)
+      throw_input_error(fmt::format("more than {} kernels would be recorded", kMostRecordedCalls));
+  }
   layer.enqueue({from, to, const_cast<std::byte*>(scratch.bytes().data())}, values_.stream());
   return scratch;
 }
 
 void CudaBodyRun::shrink(NodeId id, const PreparedLayer& layer, const LayerArgs& args, SymbolValues symbols,
                          std::vector<Tensor>& results) const {
+  if (values_.is_recorded()) throw_input_error("the host has to know a size that the GPU finds");
   const Driver& driver = *kernels_.device().driver;
   driver.require(driver.cuStreamSynchronize(values_.stream()), "waiting for a data-dependent shape");
   layer.resolve(args, symbols);

@@ -6,6 +6,9 @@
 // The host waits for the GPU only where it must know a number: a condition that a kernel computed, the size
 // of NonZero's result. Numbers that say shapes (the iteration, lengths, a condition made of them) are
 // computed on the host as long as all that they are made of is there.
+//
+// While a CUDA graph is recorded the host walks through the bodies once, with the kernels of every iteration
+// one behind the other; where the GPU has to decide, a conditional node holds the body (recorded_bodies.cpp).
 #pragma once
 
 #include <memory>
@@ -14,6 +17,7 @@
 #include <vector>
 
 #include "backend/body_runs.h"
+#include "backend/cuda/device/conditional_nodes.h"
 #include "backend/cuda/kernel.h"
 #include "backend/cuda/run/device_values.h"
 
@@ -62,24 +66,50 @@ class BodyKernels {
 // all have kernels.
 std::string without_kernel(const Graph& body, const SymbolRanges& ranges, const Device& device);
 
+// A graph of more would take long to make, and memory for each.
+inline constexpr size_t kMostRecordedCalls = 4096;
+
+// What the bodies of one layer share.
+struct BodyWorld {
+  DeviceValues values;
+  const ConditionalNodes& conditions;
+  size_t recorded_calls = 0;  // of the recording in progress
+};
+
 // The runs of an operator's bodies, with values that stay on the device.
 class CudaBodyRuns final : public BodyRuns {
  public:
-  CudaBodyRuns(const std::vector<BodyKernels>& kernels, DeviceValues& values);
+  CudaBodyRuns(const std::vector<BodyKernels>& kernels, BodyWorld& world);
+  // Into the graph that is recorded, as conditional nodes; see recorded_bodies.cpp.
+  std::optional<std::vector<Tensor>> follow_on_device(const Op& op, std::span<const Tensor> inputs,
+                                                      const SymbolValues& symbols) const override;
 
-  Tensor on_host(const Tensor& tensor) const override { return values_.on_host(tensor); }
+  Tensor on_host(const Tensor& tensor) const override { return world_.values.on_host(tensor); }
   Tensor slice(const Tensor& tensor, size_t axis, int64_t index) const override;
   Tensor join(const std::vector<Tensor>& parts, size_t axis) const override;
 
  private:
-  DeviceValues& values_;
+  std::vector<Tensor> record_if(const If& op, std::span<const Tensor> inputs,
+                                const SymbolValues& symbols) const;
+  std::vector<Tensor> record_loop(const Loop& op, std::span<const Tensor> inputs,
+                                  const SymbolValues& symbols) const;
+
+  BodyWorld& world_;
 };
+
+// Why the operator cannot go into a graph whatever its values are; empty: it may. `known`: the dims that have
+// a value before it runs.
+std::string why_not_recorded(const Op& op, const SymbolValues& known);
 
 // One execution's layers, prepared for the shapes that they met.
 class CudaBodyRun final : public BodyRun {
  public:
-  CudaBodyRun(const BodyKernels& kernels, DeviceValues& values)
-      : BodyRun(kernels.graph()), kernels_(kernels), values_(values), prepared_(graph().node_count()) {}
+  CudaBodyRun(const BodyKernels& kernels, BodyWorld& world)
+      : BodyRun(kernels.graph()),
+        kernels_(kernels),
+        world_(world),
+        values_(world.values),
+        prepared_(graph().node_count()) {}
 
  private:
   struct Prepared {
@@ -105,6 +135,7 @@ class CudaBodyRun final : public BodyRun {
   const Prepared& prepared_for(NodeId id, const SymbolValues& symbols);
 
   const BodyKernels& kernels_;
+  BodyWorld& world_;
   DeviceValues& values_;
   std::vector<KeptShapes<Prepared>> prepared_;  // by NodeId
 };

@@ -35,10 +35,6 @@ int64_t element_product(const Extents& extents, size_t first, size_t last) {
                          std::multiplies<>());
 }
 
-std::byte* writable(const Tensor& tensor) {
-  return const_cast<std::byte*>(tensor.bytes().data());  // memory that allocate() has just taken
-}
-
 }  // namespace
 
 Tensor copy_to_host(const Driver& driver, const TensorType& type, const Extents& extents,
@@ -96,13 +92,29 @@ Tensor DeviceValues::wrap(DType dtype, Extents extents, const void* address) {
 bool DeviceValues::is_on_device(const Tensor& tensor) const {
   const std::byte* address = tensor.bytes().data();
   return !tensor.bytes().empty() && address != nullptr &&
-         (is_inside(pool_->taken, address) || is_inside(wrapped_, address));
+         (is_inside(pool_->taken, address) || is_inside(wrapped_, address) || is_kept(address));
+}
+
+bool DeviceValues::is_kept(const std::byte* address) const {
+  return std::any_of(kept_.begin(), kept_.end(), [&](const auto& entry) {
+    const auto* begin = static_cast<const std::byte*>(entry.second.data());
+    return address >= begin && address < begin + entry.second.bytes();
+  });
+}
+
+Tensor DeviceValues::kept_on_device(const Tensor& tensor) {
+  const std::span<const std::byte> bytes = tensor.bytes();
+  DeviceMemory& memory = kept_[{bytes.begin(), bytes.end()}];
+  if (memory.bytes() == 0) memory = DeviceMemory(device_, bytes);
+  return Tensor::wrap(tensor.dtype(), tensor.extents(),
+                      {static_cast<const std::byte*>(memory.data()), bytes.size()}, nullptr);
 }
 
 Tensor DeviceValues::on_device(const Tensor& tensor) {
   if (is_on_device(tensor) || tensor.bytes().empty()) return tensor;
+  if (is_recorded_) return kept_on_device(tensor);
   Tensor there = allocate({tensor.dtype(), kLinear}, tensor.extents());
-  copy(writable(there), tensor);
+  copy(place_of(there), tensor);
   return there;
 }
 
@@ -112,16 +124,19 @@ void DeviceValues::wait() const {
 
 Tensor DeviceValues::on_host(const Tensor& tensor, const Format& format) const {
   if (!is_on_device(tensor)) return tensor;
+  if (is_recorded_)
+    throw_input_error("the host has to know a value of the GPU: " + std::string(dtype_name(tensor.dtype())) +
+                      " " + to_string(tensor.extents()));
   wait();
   return copy_to_host(*device_.driver, {tensor.dtype(), format}, tensor.extents(), tensor.bytes().data());
 }
 
-void DeviceValues::copy(void* to, const Tensor& tensor) const {
+void DeviceValues::copy(void* to, const Tensor& tensor) {
   if (tensor.bytes().empty()) return;
   const Driver& driver = *device_.driver;
   const auto target = reinterpret_cast<CUdeviceptr>(to);
-  const std::span<const std::byte> bytes = tensor.bytes();
-  driver.require(is_on_device(tensor)
+  const std::span<const std::byte> bytes = (is_recorded_ ? on_device(tensor) : tensor).bytes();
+  driver.require(is_recorded_ || is_on_device(tensor)
                      ? driver.cuMemcpyDtoDAsync(target, reinterpret_cast<CUdeviceptr>(bytes.data()),
                                                 bytes.size(), stream_)
                      : driver.cuMemcpyHtoDAsync(target, bytes.data(), bytes.size(), stream_),
@@ -154,7 +169,7 @@ Tensor DeviceValues::slice(const Tensor& tensor, size_t axis, int64_t index) {
     return Tensor::wrap(tensor.dtype(), std::move(extents), {from, static_cast<size_t>(inner)}, owner);
   }
   Tensor slice = allocate({tensor.dtype(), kLinear}, std::move(extents));
-  copy_rows(from, writable(slice),
+  copy_rows(from, place_of(slice),
             {.count = outer, .bytes = inner, .from_pitch = inner * count, .to_pitch = inner});
   return slice;
 }
@@ -169,7 +184,7 @@ Tensor DeviceValues::join(const std::vector<Tensor>& parts, size_t axis) {
   };
   Tensor joined = allocate({parts[0].dtype(), kLinear}, extents);
   if (joined.bytes().empty()) return joined;
-  std::byte* to = writable(joined);
+  std::byte* to = place_of(joined);
   for (const Tensor& part : parts) {
     const int64_t bytes = row_bytes(part.extents());
     if (outer == 1)

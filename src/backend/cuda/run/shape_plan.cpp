@@ -43,7 +43,7 @@ ShapePlan::ShapePlan(const CudaProgram& program, size_t first, size_t last, cons
                     [&](ValueId id) { return program_.constant(id); });
     scratch_bytes_ = std::max(scratch_bytes_, steps_[i].prepared->scratch_bytes());
   }
-  find_pieces();
+  pieces_ = find_pieces();
   grown_results_ =
       GrownResults(program.spec(), first, steps_.size(), symbols, [this](size_t step, ValueId id) {
         return finds_size(program_, steps_[step].prepared.get(), id, symbols_);
@@ -82,17 +82,19 @@ void ShapePlan::prepare_step(size_t index) try {
   throw;
 }
 
-void ShapePlan::find_pieces() {
+std::vector<ShapePlan::Piece> ShapePlan::find_pieces() {
+  std::vector<Piece> pieces;
   for (size_t i = 0; i < steps_.size(); ++i) {
     const Step& step = steps_[i];
     if (step.prepared == nullptr) continue;
     const Support support = step.prepared->capturable();
     if (!support.ok && uncapturable_.empty()) uncapturable_ = support.reason;
-    if (pieces_.empty() || !support.ok || !pieces_.back().capturable)
-      pieces_.push_back({i, i + 1, support.ok});
+    if (pieces.empty() || !support.ok || !pieces.back().capturable)
+      pieces.push_back({i, i + 1, support.ok});
     else
-      pieces_.back().last = i + 1;
+      pieces.back().last = i + 1;
   }
+  return pieces;
 }
 
 void ShapePlan::bind(std::byte* arena, std::byte* scratch, std::span<void* const> bindings,
@@ -277,33 +279,54 @@ bool ShapePlan::update(const Piece& piece, CUstream stream, UpdatedGraphs& updat
   }
 }
 
-ShapePlan::Recording ShapePlan::record(CUstream stream) {
-  Recording recording{.addresses = bound_};
-  enqueue_all(stream);
-  const auto eager = output_bytes(stream);
-  std::vector<LayerUse> uses;
-  group(uses);
+// False, with the reason in the note, when nothing can be recorded.
+bool ShapePlan::record_pieces(Recording& recording) {
   // The caller's stream may be the default one, which cannot be recorded, or get other work meanwhile.
   GpuStream recorder(program_.device());
   try {
-    size_t nodes = 0;
+    size_t nodes = 0, conditional = 0;
     for (const Piece& piece : pieces_) {
       if (!piece.capturable) continue;
       recording.graphs.emplace_back(*program_.device(), recorder.handle(),
                                     [&](CUstream s) { enqueue_piece(piece, s); });
       nodes += recording.graphs.back().nodes();
+      conditional += recording.graphs.back().conditional_nodes();
     }
     if (recording.graphs.empty()) {
       recording.note = "launched layer by layer: " + uncapturable_;
-      return recording;
+      return false;
     }
+    const std::string what =
+        fmt::format("{} nodes{}", nodes, conditional > 0 ? fmt::format(", {} conditional", conditional) : "");
     recording.note = recording.graphs.size() == 1 && uncapturable_.empty()
-                         ? fmt::format("launched as one CUDA graph of {} nodes", nodes)
-                         : fmt::format("launched as {} CUDA graphs of {} nodes together: {}",
-                                       recording.graphs.size(), nodes, uncapturable_);
+                         ? fmt::format("launched as one CUDA graph of {}", what)
+                         : fmt::format("launched as {} CUDA graphs of {} together: {}",
+                                       recording.graphs.size(), what, uncapturable_);
+    return true;
   } catch (const Error& error) {
     recording.graphs.clear();
+    // A layer may know by now that it cannot be recorded; then the others are.
+    std::vector<Piece> pieces = find_pieces();
+    if (pieces != pieces_) {
+      pieces_ = std::move(pieces);
+      return record_pieces(recording);
+    }
     recording.note = fmt::format("launched layer by layer: {}", error.what());
+    return false;
+  }
+}
+
+ShapePlan::Recording ShapePlan::record(CUstream stream) {
+  Recording recording{.addresses = bound_};
+  enqueue_all(stream);
+  if (std::none_of(pieces_.begin(), pieces_.end(), [](const Piece& piece) { return piece.capturable; })) {
+    recording.note = "launched layer by layer: " + uncapturable_;
+    return recording;
+  }
+  const auto eager = output_bytes(stream);
+  std::vector<LayerUse> uses;
+  group(uses);
+  if (!record_pieces(recording)) {
     enqueue_all(stream);
     return recording;
   }

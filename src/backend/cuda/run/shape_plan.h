@@ -103,6 +103,7 @@ class ShapePlan {
   struct Piece {
     size_t first = 0, last = 0;
     bool capturable = true;
+    bool operator==(const Piece&) const = default;
   };
   struct Recording {
     std::vector<void*> addresses;       // arena, scratch, bindings, slots
@@ -113,13 +114,14 @@ class ShapePlan {
 
   void prepare_step(size_t index);
   const std::string& name_of(size_t index) const;
-  void find_pieces();
+  std::vector<Piece> find_pieces();
   // Which layers overlap, at the addresses that are bound.
   void group(std::vector<LayerUse>& uses);
   void enqueue(size_t index, CUstream stream, const LaunchOrder& order,
                std::span<double> nested_ms = {}) const;
   void enqueue_piece(const Piece& piece, CUstream stream) const;
   Recording record(CUstream stream);
+  bool record_pieces(Recording& recording);
   bool can_be_updated() const;
   void make_updated(UpdatedGraphs& updated);
   // As graphs that other shapes left; false when there are none for these layers, and nothing was enqueued.
