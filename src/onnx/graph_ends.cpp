@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The inputs and outputs of a model. A sequence is a list of tensors in the graph, and so it is at its ends:
-// how many tensors it has is said before the import, and each is an input or an output of its own.
+// how many tensors it has is said before the import, and each is an input or an output of its own. One whose
+// length only a run finds is an output that has its tensors as slices.
 #include <algorithm>
 #include <map>
 
@@ -131,7 +132,8 @@ void GraphImporter::add_output(const std::string& name, ValueId id, GraphBuilder
   if (builder.is_strings(id)) strings_.insert(given);
 }
 
-GraphImporter::Lengths GraphImporter::add_outputs(const std::vector<ValueInfo>& outputs, Scope& scope) {
+GraphImporter::Lengths GraphImporter::add_outputs(const std::vector<ValueInfo>& outputs, Scope& scope,
+                                                  const Origin& node, SequenceForm form) {
   std::map<std::string, int> seen;
   const auto add = [&](const std::string& name, ValueId id) {
     if (seen[name]++) throw_input_error("two graph outputs are called '" + name + "'");
@@ -145,6 +147,12 @@ GraphImporter::Lengths GraphImporter::add_outputs(const std::vector<ValueInfo>& 
     lengths.emplace_back();
     if (!Sequences::is_sequence(id)) {
       add(name, id);
+      continue;
+    }
+    if (form == SequenceForm::Slices || sequences_.stacked(id) != kNoValue) {
+      add(name, sequences_.as_slices(*scope.builder, node, id));
+      if (scope.parent == nullptr) log_.output_is_slices(name);
+      lengths.back() = kSlices;
       continue;
     }
     const Values elements = sequences_.elements(id);

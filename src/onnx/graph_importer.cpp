@@ -58,7 +58,8 @@ void GraphImporter::run() {
   for (const TensorProto& t : model_.graph.initializers) log_.initializer(std::string(t.name));
   import_nodes(model_.graph.nodes, output_names(model_.graph), scope);
   if (!problems_.empty()) throw_problems();
-  add_outputs(model_.graph.outputs, scope);
+  add_outputs(model_.graph.outputs, scope,
+              {model_.graph.name.empty() ? "outputs" : std::string(model_.graph.name), ""});
   if (builder_.graph().outputs().empty()) throw_input_error("the model has no outputs");
   for (const ValueId output : builder_.graph().outputs()) log_.output(builder_.value(output).name);
   builder_.editor().remove_dead_nodes();

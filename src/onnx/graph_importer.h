@@ -59,10 +59,14 @@ class GraphImporter {
   ValueId add_input(const std::string& name, const TypeProto& type);
   ValueId add_list_input(const std::string& name, const TypeProto& type);
   Shape input_shape(const std::string& name, const TypeProto& type);
-  // Per output how many tensors it is: a sequence 'y' becomes y_0, y_1, ...; nothing for one that is a
-  // tensor.
+  // Per output how many tensors it is: a sequence 'y' becomes y_0, y_1, ..., or one tensor of its slices
+  // (sequence_slices.h); nothing for one that is a tensor.
   using Lengths = std::vector<std::optional<size_t>>;
-  Lengths add_outputs(const std::vector<ValueInfo>& outputs, Scope& scope);
+  static constexpr size_t kSlices = SIZE_MAX;
+  // What becomes of sequences whose lengths are known.
+  enum class SequenceForm { Lists, Slices };
+  Lengths add_outputs(const std::vector<ValueInfo>& outputs, Scope& scope, const Origin& node,
+                      SequenceForm form = SequenceForm::Lists);
   void add_output(const std::string& name, ValueId value, GraphBuilder& builder);
   // `outputs`: what the nodes are there for. Those that no output needs are left out, the others sorted.
   void import_nodes(const std::vector<NodeProto>& nodes, const std::vector<std::string_view>& outputs,
@@ -81,16 +85,30 @@ class GraphImporter {
   Values import_inline(const GraphProto& graph, Scope& inner);
   Values import_if(NodeImport& node, Scope& scope);
   Values import_choice(NodeImport& node, Scope& scope);
+  Values import_choice_of(NodeImport& node, Scope& scope, SequenceForm form);
   Values import_loop(NodeImport& node, Scope& scope);
   Values import_repetition(NodeImport& node, Scope& scope);
-  Values import_appending_loop(NodeImport& node, Scope& scope);
+  Values import_sequence_loop(NodeImport& node, Scope& scope);
+  // Nothing where a body does more with a sequence than to append to it.
+  std::optional<Values> import_appending_loop(NodeImport& node, Scope& scope);
+  Values import_loop_of_slices(NodeImport& node, Scope& scope);
+  // Carried value `carried` of a loop as slices: a sequence, which may be empty.
+  ValueId first_slices(NodeImport& node, Scope& scope, size_t carried);
+  struct ElementType {
+    DType dtype = DType::Undefined;
+    Shape shape;
+  };
+  std::optional<ElementType> type_of_first(NodeImport& node, Scope& scope, size_t carried);
   std::optional<Values> unroll_loop(NodeImport& node, const GraphProto& proto, Scope& scope);
   Values import_scan(NodeImport& node, Scope& scope);
   Values import_batched_scan(NodeImport& node, Scope& scope);
   Values import_flex_attention(NodeImport& node, Scope& scope);
   ValueId modify(std::string_view attribute, ValueId value, NodeImport& node, Scope& scope);
   Values import_sequence_map(NodeImport& node, Scope& scope);
-  Lengths import_body(const GraphProto& proto, NodeImport& node, Scope& scope, BodyBuilder& body);
+  Values map_slices(NodeImport& node, const GraphProto& proto, Scope& scope);
+  // `bound`: what the body's own inputs stand for in it.
+  Lengths import_body(const GraphProto& proto, NodeImport& node, Scope& scope, BodyBuilder& body,
+                      const Values& bound, SequenceForm form);
   void import_whole_body(const GraphProto& proto, NodeImport& node, Scope& scope, BodyBuilder& body);
   ValueId capture(ValueId outer, Scope& scope);
   // Whether importing the node imports graphs that it has, or leaves no node behind.

@@ -7,7 +7,7 @@
 //   torch.stack(results)                  behind it: ConcatFromSequence
 //
 // What each iteration appends becomes a scanned output of the loop, and the sequence its slices. A body that
-// does more with the sequence than that needs lists at run time, which there are not.
+// does more with the sequence carries the slices from one iteration to the next (import_loop_of_slices.cpp).
 #include <algorithm>
 #include <deque>
 #include <set>
@@ -15,6 +15,7 @@
 #include "onnx/graph_importer.h"
 #include "onnx/loop_parts.h"
 #include "onnx/node_order.h"
+#include "onnx/sequence_slices.h"
 #include "ops/control_flow.h"
 
 namespace lathe::onnx {
@@ -74,7 +75,7 @@ GraphProto scanning_body(const GraphProto& body, const std::vector<Append>& appe
 
 }  // namespace
 
-Values GraphImporter::import_appending_loop(NodeImport& node, Scope& scope) {
+std::optional<Values> GraphImporter::import_appending_loop(NodeImport& node, Scope& scope) {
   const GraphProto& proto = *node.graph("body");
   const Values operands = loop_operands(node);
   const size_t carried = operands.size() - kLoopOwnInputs;
@@ -87,12 +88,10 @@ Values GraphImporter::import_appending_loop(NodeImport& node, Scope& scope) {
       continue;
     }
     const auto append = find_append(proto, i);
-    if (!append)
-      throw_unsupported("its body does more with the sequence '" + std::string(proto.inputs[2 + i].name) +
-                        "' than to append a tensor, which is supported only where the number of "
-                        "iterations is a small constant");
+    if (!append) return std::nullopt;
     appends.push_back(*append);
   }
+  const Origin origin{node.name(), std::string(node.op_type())};
   std::deque<std::string> names;
   const GraphProto scanning = scanning_body(proto, appends, names);
   const Values results = add_with_bodies(
@@ -107,7 +106,8 @@ Values GraphImporter::import_appending_loop(NodeImport& node, Scope& scope) {
     if (const ValueId stacked = sequences_.stacked(before); stacked != kNoValue)
       parts.push_back(stacked);
     else
-      for (const ValueId element : sequences_.elements(before)) parts.push_back(as_slice(node, element));
+      for (const ValueId element : sequences_.elements(before))
+        parts.push_back(as_slice(node.builder(), origin, element));
     parts.push_back(slices);
     const ValueId whole = parts.size() == 1 ? slices : node.add(Concat{.axis = 0}, parts, "appended");
     all.insert(all.begin() + static_cast<std::ptrdiff_t>(appends[i].carried), sequences_.add_slices(whole));

@@ -10,6 +10,7 @@
 
 #include "onnx/import.h"
 #include "onnx/test_model.h"
+#include "ops/interpreter.h"
 
 namespace lathe::onnx {
 
@@ -30,6 +31,27 @@ inline Graph import_graph(const TestModel& model) {
   const std::string bytes = model.bytes();
   return import_onnx(as_bytes(bytes), {}, observer).graph;
 }
+
+// A model read, which the interpreter runs. The bytes stay alive as long as the graph, whose constants may
+// point into them.
+struct ImportedGraph {
+  explicit ImportedGraph(const TestModel& model, const ImportOptions& options = {}) : bytes(model.bytes()) {
+    NullObserver observer;
+    graph = import_onnx(as_bytes(bytes), {}, observer, nullptr, options).graph;
+  }
+  TestModel::Names names(const std::vector<ValueId>& ids) const {
+    TestModel::Names all;
+    for (const ValueId id : ids) all.push_back(graph.value(id).name);
+    return all;
+  }
+  std::vector<std::vector<double>> run(const std::vector<Tensor>& inputs) const {
+    std::vector<std::vector<double>> all;
+    for (const Tensor& output : interpret(graph, inputs)) all.push_back(output.to_doubles());
+    return all;
+  }
+  std::string bytes;
+  Graph graph;
+};
 
 inline std::string import_error(const TestModel& model) {
   try {

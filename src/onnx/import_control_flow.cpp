@@ -25,6 +25,9 @@ constexpr int64_t kUnrolledNodes =
     512;  // a loop of constant count that has no more is imported as its iterations
 constexpr int64_t kUnrolledIterations = 32;
 
+// The branches of an If give lists of different lengths.
+struct SequencesDiffer {};
+
 bool is_constant_true(const GraphProto& body, std::string_view name, TensorSource& tensors) {
   const auto is_true = [&](const TensorProto& tensor) {
     const Tensor value = tensors.load(tensor);
@@ -114,32 +117,35 @@ Values GraphImporter::import_inline(const GraphProto& graph, Scope& inner) {
 
 ValueId GraphImporter::capture(ValueId outer, Scope& scope) {
   if (outer == kPoison || outer == kNoValue) return outer;
-  if (Sequences::is_sequence(outer))
-    throw_unsupported(
-        "its body reads a sequence of the graph around it, which is supported only where the condition or "
-        "count is constant");
+  if (Sequences::is_sequence(outer)) {
+    if (const ValueId slices = sequences_.stacked(outer); slices != kNoValue)
+      return sequences_.add_slices(capture(slices, scope));
+    Values elements = sequences_.elements(outer);
+    for (ValueId& element : elements) element = capture(element, scope);
+    return sequences_.add(std::move(elements));
+  }
   const ValueId inner = scope.body->capture(*scope.parent->builder, outer);
   if (scope.parent->builder->is_strings(outer)) scope.builder->mark_strings(inner);
   return inner;
 }
 
-// `body` has its own inputs already, as many as the proto says.
 GraphImporter::Lengths GraphImporter::import_body(const GraphProto& proto, NodeImport& node, Scope& scope,
-                                                  BodyBuilder& body) {
+                                                  BodyBuilder& body, const Values& bound, SequenceForm form) {
   Scope inner = inner_scope(node, scope);
   inner.builder = &body.builder;
   inner.body = &body;
   body.builder.editor().set_name(std::string(proto.name));
-  for (size_t i = 0; i < body.own_inputs.size(); ++i)
-    if (!inner.values.emplace(proto.inputs[i].name, body.own_inputs[i]).second)
+  for (size_t i = 0; i < bound.size(); ++i)
+    if (!inner.values.emplace(proto.inputs[i].name, bound[i]).second)
       node.fail("two inputs of its body are called '" + std::string(proto.inputs[i].name) + "'");
   add_initializers(proto, inner);
   import_nodes(proto.nodes, output_names(proto), inner);
   for (const std::string_view name : output_names(proto))
-    if (body.builder.is_strings(body_result(name, inner)))
+    if (const ValueId id = body_result(name, inner);
+        !Sequences::is_sequence(id) && body.builder.is_strings(id))
       throw_unsupported(
           "its body gives strings, which is supported only where the condition or count is constant");
-  Lengths lengths = add_outputs(proto.outputs, inner);
+  Lengths lengths = add_outputs(proto.outputs, inner, {node.name(), std::string(node.op_type())}, form);
   body.builder.editor().remove_dead_nodes();
   return lengths;
 }
@@ -148,11 +154,11 @@ GraphImporter::Lengths GraphImporter::import_body(const GraphProto& proto, NodeI
 void GraphImporter::import_whole_body(const GraphProto& proto, NodeImport& node, Scope& scope,
                                       BodyBuilder& body) {
   const size_t problems = problems_.size();
-  const Lengths lengths = import_body(proto, node, scope, body);
+  const Lengths lengths = import_body(proto, node, scope, body, body.own_inputs, SequenceForm::Lists);
   if (std::any_of(lengths.begin(), lengths.end(), [](const auto& length) { return length.has_value(); }))
     throw_unsupported(
-        "its body gives a sequence, which is supported only where the number of iterations is a "
-        "small constant");
+        "its body gives a sequence that it does not take, which is supported only where the number of "
+        "iterations is a small constant");
   if (problems_.size() != problems) throw_unsupported("a node of its body is not supported");
 }
 
@@ -172,18 +178,36 @@ Values GraphImporter::import_choice(NodeImport& node, Scope& scope) {
   if (then_proto->outputs.size() != else_proto->outputs.size())
     node.fail("its branches give " + std::to_string(then_proto->outputs.size()) + " and " +
               std::to_string(else_proto->outputs.size()) + " values");
+  const size_t problems = problems_.size();
+  try {
+    return import_choice_of(node, scope, SequenceForm::Lists);
+  } catch (const SequencesDiffer&) {
+    problems_.resize(problems);
+    return import_choice_of(node, scope, SequenceForm::Slices);
+  }
+}
+
+Values GraphImporter::import_choice_of(NodeImport& node, Scope& scope, SequenceForm form) {
   Lengths lengths;
-  const auto fill_then = [&](BodyBuilder& body) { lengths = import_body(*then_proto, node, scope, body); };
+  const auto fill_then = [&](BodyBuilder& body) {
+    lengths = import_body(*node.graph("then_branch"), node, scope, body, {}, form);
+  };
   const auto fill_else = [&](BodyBuilder& body) {
-    if (import_body(*else_proto, node, scope, body) != lengths)
-      throw_unsupported(
-          "its branches give sequences of different lengths, which is supported only where the "
-          "condition is constant");
+    const Lengths others = import_body(*node.graph("else_branch"), node, scope, body, {}, form);
+    if (others == lengths) return;
+    for (size_t i = 0; i < lengths.size(); ++i)
+      if (lengths[i].has_value() != others[i].has_value())
+        node.fail("output " + std::to_string(i) + " is a sequence in one of its branches alone");
+    throw SequencesDiffer();
   };
   const Values parts = add_with_bodies(node, make_if(node.builder(), node.in(0), fill_then, fill_else));
   Values results;
   auto next = parts.begin();
   for (const auto& length : lengths) {
+    if (length == kSlices) {
+      results.push_back(sequences_.add_slices(*next++));
+      continue;
+    }
     const auto end = next + static_cast<std::ptrdiff_t>(length.value_or(1));
     results.push_back(length ? sequences_.add(Values(next, end)) : *next);
     next = end;
@@ -199,6 +223,9 @@ Values GraphImporter::import_sequence_map(NodeImport& node, Scope& scope) {
   if (proto->inputs.size() != node.input_count())
     node.fail("its body takes " + std::to_string(proto->inputs.size()) + " values, there are " +
               std::to_string(node.input_count()));
+  for (size_t k = 0; k < node.input_count(); ++k)
+    if (Sequences::is_sequence(node.in(k)) && sequences_.stacked(node.in(k)) != kNoValue)
+      return map_slices(node, *proto, scope);
   const size_t count = sequences_.elements(node.in(0)).size();
   std::vector<Values> lists(proto->outputs.size());
   for (size_t i = 0; i < count; ++i) {
@@ -224,6 +251,35 @@ Values GraphImporter::import_sequence_map(NodeImport& node, Scope& scope) {
   }
   Values results;
   for (Values& list : lists) results.push_back(sequences_.add(std::move(list)));
+  return results;
+}
+
+// A scan over the slices.
+Values GraphImporter::map_slices(NodeImport& node, const GraphProto& proto, Scope& scope) {
+  const Origin origin{node.name(), std::string(node.op_type())};
+  Values operands;
+  InputNames names;
+  for (size_t k = 0; k < node.input_count(); ++k) {
+    if (!Sequences::is_sequence(node.in(k))) continue;
+    operands.push_back(sequences_.as_slices(node.builder(), origin, node.in(k)));
+    names.emplace_back(proto.inputs[k].name);
+  }
+  const Scan op{.input_axes = Ints(operands.size(), 0),
+                .output_axes = Ints(proto.outputs.size(), 0),
+                .input_reversed = Ints(operands.size(), 0),
+                .output_reversed = Ints(proto.outputs.size(), 0)};
+  const auto fill = [&](BodyBuilder& body) {
+    Values bound;
+    auto slice = body.own_inputs.begin();
+    for (size_t k = 0; k < node.input_count(); ++k)
+      bound.push_back(Sequences::is_sequence(node.in(k)) ? *slice++
+                                                         : body.capture(*scope.builder, node.in(k)));
+    const Lengths lengths = import_body(proto, node, scope, body, bound, SequenceForm::Lists);
+    if (std::any_of(lengths.begin(), lengths.end(), [](const auto& length) { return length.has_value(); }))
+      node.fail("its body gives a sequence");
+  };
+  Values results = add_with_bodies(node, make_scan(node.builder(), op, operands, names, fill));
+  for (ValueId& result : results) result = sequences_.add_slices(result);
   return results;
 }
 
@@ -280,7 +336,7 @@ std::optional<Values> GraphImporter::unroll_loop(NodeImport& node, const GraphPr
 
 Values GraphImporter::import_repetition(NodeImport& node, Scope& scope) {
   if (std::any_of(node.inputs().begin(), node.inputs().end(), Sequences::is_sequence))
-    return import_appending_loop(node, scope);
+    return import_sequence_loop(node, scope);
   const GraphProto& proto = *node.graph("body");
   for (size_t i = kLoopOwnInputs; i < node.input_count(); ++i)
     no_strings(node, i);  // carried values are there

@@ -27,6 +27,10 @@ class ImportLog {
                  const std::vector<ValueId>& values);
   void output(const std::string& name);
   void output_is_input(const std::string& name, const std::string& output);
+  void output_is_slices(const std::string& name) {
+    note("Output '" + name +
+         "' is a sequence whose length only a run finds: its tensors are the slices of one tensor.");
+  }
   // `prefix`: of the names in the body or function whose nodes these are.
   void nodes_sorted(const std::string& prefix);
   void node_is_dead(const std::string& name) { verbose("No output needs node " + name + ": it is left out"); }

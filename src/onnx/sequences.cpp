@@ -5,6 +5,9 @@
 #include <array>
 #include <string>
 
+#include "base/error.h"
+#include "onnx/sequence_slices.h"
+
 namespace lathe::onnx {
 
 namespace {
@@ -26,14 +29,22 @@ void check_tensors(const NodeImport& node, size_t first) {
 int64_t read_position(const NodeImport& node, size_t input, int64_t count, int64_t last) {
   if (!node.has(input)) return last;
   const auto known = node.known_ints(input);
-  if (!known || known->size() != 1)
-    throw_unsupported("its position is computed while the model runs; it must be constant");
+  check(known.has_value(), "a position that a run finds");
+  if (known->size() != 1) node.fail("its position is not one number");
   const int64_t position = known->front() < 0 ? known->front() + count : known->front();
   if (position < 0 || position > last) {
     node.fail("position " + std::to_string(known->front()) + " is not in a sequence of " +
               std::to_string(count));
   }
   return position;
+}
+
+// Whether only a run knows the position that the operator takes.
+bool position_is_found(const NodeImport& node) {
+  const std::string_view op = node.op_type();
+  const size_t input = op == "SequenceInsert" ? 2 : 1;
+  return (op == "SequenceInsert" || op == "SequenceErase" || op == "SequenceAt") && node.has(input) &&
+         !node.known_ints(input);
 }
 
 constexpr int64_t kMostParts = 4096;
@@ -96,29 +107,6 @@ ValueId concat_list(NodeImport& node, const Values& elements) {
   return node.add(Concat{.axis = axis}, parts);
 }
 
-// Slices (n, ...) along a new axis, or one behind the other along one that they have.
-ValueId join_slices(NodeImport& node, ValueId stacked) {
-  const bool new_axis = node.integer("new_axis", 0) != 0;
-  const Shape shape = node.shape_of(stacked);
-  const auto rank = static_cast<int64_t>(shape.size()) - (new_axis ? 0 : 1);
-  const int64_t axis = normalize_axis(node.required_integer("axis"), rank, "axis");
-  Ints perm;
-  for (int64_t d = 1; d < static_cast<int64_t>(shape.size()); ++d) perm.push_back(d);
-  perm.insert(perm.begin() + axis, 0);
-  const ValueId moved = axis == 0 ? stacked : node.transpose(stacked, perm, "slices");
-  if (new_axis) return moved;
-  Shape joined(shape.begin() + 1, shape.end());
-  joined[static_cast<size_t>(axis)] = shape[0] * joined[static_cast<size_t>(axis)];
-  return node.reshape(moved, joined, "joined");
-}
-
-// Input 1 as one number.
-ValueId one_position(NodeImport& node) {
-  const Dim count = element_count(node.shape(1));
-  if (count.is_constant() && count.value() != 1) node.fail("its position is not one number");
-  return node.reshape(node.in(1), {}, "position");
-}
-
 Values inserted(const NodeImport& node, Values list) {
   const auto count = static_cast<int64_t>(list.size());
   list.insert(list.begin() + read_position(node, 2, count, count), node.in(1));
@@ -133,12 +121,6 @@ Values erased(const NodeImport& node, Values list) {
 }
 
 }  // namespace
-
-ValueId as_slice(NodeImport& node, ValueId element) {
-  Shape shape = node.shape_of(element);
-  shape.insert(shape.begin(), 1);
-  return node.reshape(element, shape, "slice");
-}
 
 ValueId Sequences::add(Values elements) {
   all_.push_back({.elements = std::move(elements)});
@@ -155,23 +137,22 @@ ValueId Sequences::stacked(ValueId id) const {
 }
 
 const Values& Sequences::elements(ValueId id) const {
-  if (at(id).stacked != kNoValue)
-    throw_unsupported("only a run finds how long the sequence is, to which a loop appends");
+  if (at(id).stacked != kNoValue) throw_unsupported("only a run finds how long its sequence is");
   return at(id).elements;
 }
 
-// What can be said of slices without knowing how many there are.
-std::optional<Values> Sequences::import_of_slices(NodeImport& node, ValueId stacked) {
+ValueId Sequences::as_slices(GraphBuilder& builder, const Origin& node, ValueId id) const {
+  if (at(id).stacked != kNoValue) return at(id).stacked;
+  return stack_slices(builder, node, at(id).elements);
+}
+
+Values Sequences::import_of_slices(NodeImport& node, ValueId slices) {
   const std::string_view op = node.op_type();
-  if (op == "SequenceLength") {
-    const ValueId count = node.add(ShapeOf{.start = 0, .end = Ints{1}}, {stacked}, "count");
-    return Values{node.reshape(count, {}, "length")};
-  }
-  if (op == "SequenceAt") return Values{node.add(Gather{.axis = 0}, {stacked, one_position(node)})};
-  if (op == "ConcatFromSequence") return Values{join_slices(node, stacked)};
-  if (op == "SequenceInsert" && !node.has(2))
-    return Values{add_slices(node.add(Concat{.axis = 0}, {stacked, as_slice(node, node.in(1))}))};
-  return std::nullopt;
+  if (op == "SequenceLength") return {slice_count(node, slices)};
+  if (op == "SequenceAt") return {slice_at(node, slices)};
+  if (op == "ConcatFromSequence") return {join_slices(node, slices)};
+  if (op == "SequenceInsert") return {add_slices(insert_slice(node, slices))};
+  return {add_slices(erase_slice(node, slices))};
 }
 
 bool Sequences::knows(std::string_view op_type) {
@@ -189,14 +170,18 @@ std::optional<Values> Sequences::import_operator(NodeImport& node) {
     return Values{add(node.inputs())};
   }
   if (op == "SequenceEmpty") return Values{add({})};
-  if (op == "SplitToSequence") return Values{add(split_to_list(node))};
+  if (op == "SplitToSequence") {
+    const auto slices = split_to_slices(node);
+    return Values{slices ? add_slices(*slices) : add(split_to_list(node))};
+  }
   const bool optional = op == "Optional" || op == "OptionalGetElement" || op == "OptionalHasElement";
   if (optional && node.has(0) && is_sequence(node.in(0))) {
     if (op == "OptionalHasElement") return Values{node.constant(Tensor::from<bool>({}, {true}))};
     return Values{node.in(0)};
   }
-  if (knows(op) && node.has(0) && is_sequence(node.in(0)) && stacked(node.in(0)) != kNoValue)
-    if (auto results = import_of_slices(node, stacked(node.in(0)))) return results;
+  if (knows(op) && node.has(0) && is_sequence(node.in(0)) &&
+      (stacked(node.in(0)) != kNoValue || position_is_found(node)))
+    return import_of_slices(node, as_slices(node.builder(), {node.name(), std::string(op)}, node.in(0)));
   if (op == "SequenceInsert") return Values{add(inserted(node, elements(sequence_input(node))))};
   if (op == "SequenceErase") return Values{add(erased(node, elements(sequence_input(node))))};
   if (op == "SequenceLength") {

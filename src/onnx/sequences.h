@@ -2,7 +2,8 @@
 //
 // Sequences while a model is imported: lists of values. Where lengths and positions are known, sequences
 // leave nothing in the graph; a name in sight then stands for a list instead of a value. A sequence whose
-// length only a run finds, to which a loop appends, is the slices of one tensor along its first dim.
+// length or positions only a run finds is the slices of one tensor along its first dim, so that its tensors
+// have one shape (sequence_slices.h).
 #pragma once
 
 #include <optional>
@@ -12,9 +13,6 @@
 #include "onnx/import_node.h"
 
 namespace lathe::onnx {
-
-// A tensor as one slice (1, ...) of others.
-ValueId as_slice(NodeImport& node, ValueId element);
 
 class Sequences {
  public:
@@ -27,11 +25,14 @@ class Sequences {
   ValueId stacked(ValueId id) const;
   // Of a list. Throws Unsupported for a sequence of slices.
   const Values& elements(ValueId id) const;
+  // The tensor whose slices a sequence is, which for a list is made: by layers of `node`, in the graph that
+  // has its tensors. Throws Unsupported where they differ in type or shape, or there are none.
+  ValueId as_slices(GraphBuilder& builder, const Origin& node, ValueId id) const;
 
   // Whether the operator is one that only works on sequences.
   static bool knows(std::string_view op_type);
   // The results when the operator is one on sequences (or on an optional that holds one); else nothing.
-  // Throws Unsupported where only a run knows a position or a length.
+  // Throws Unsupported where only a run knows a position or a length, and tensors differ.
   std::optional<Values> import_operator(NodeImport& node);
 
  private:
@@ -41,7 +42,7 @@ class Sequences {
     ValueId stacked = kNoValue;
   };
   const Sequence& at(ValueId id) const { return all_.at(static_cast<size_t>(kFirst - id)); }
-  std::optional<Values> import_of_slices(NodeImport& node, ValueId stacked);
+  Values import_of_slices(NodeImport& node, ValueId slices);
 
   std::vector<Sequence> all_;
 };

@@ -124,7 +124,7 @@ def operators_page(results):
         text.append(f"| {o} | {versions} | {cell(rows[o]['oracle'])} | {cell(rows[o]['cpu'])} | {notes} |")
     others = sorted(SEQUENCES - set(supported))
     text += ["", "Also read: functions of the model, MaxRoiPool, Multinomial, random numbers, and " + ", ".join(others) + ".",
-             "How many tensors a sequence has that is an input is said before the import (`--inputLengths`); positions and lengths in it are known then.", "",
+             "How many tensors a sequence has that is an input is said before the import (`--inputLengths`). Sequences whose lengths or positions only a run finds have tensors of one shape; such an output is one tensor of their slices.", "",
              *(["Not supported: " + ", ".join(missing) + ".", ""] if missing else [])]
     problems = []
     for domain in DOMAINS:

@@ -155,6 +155,36 @@ def loop_appending():
                   value("picked", FLOAT, ["n", 4])])
 
 
+def loop_rotating():
+    """The rows of an input as a sequence, whose first goes to its end, changed, as often as is said; behind it they are read in every way."""
+    tensors = lambda name: helper.make_tensor_sequence_value_info(name, FLOAT, [4])
+    inside = body([helper.make_node("SequenceAt", ["s", "first"], ["one"]), helper.make_node("SequenceErase", ["s", "first"], ["rest"]),
+                   helper.make_node("Tanh", ["one"], ["changed"]), helper.make_node("SequenceInsert", ["rest", "changed"], ["next"]),
+                   helper.make_node("Identity", ["on"], ["still"])],
+                  [value("i", INT64, []), value("on", BOOL, []), tensors("s")], [value("still", BOOL, []), tensors("next")],
+                  [numpy_helper.from_array(np.array(0), "first")])
+    nodes = [helper.make_node("SplitToSequence", ["x"], ["rows"], axis=0, keepdims=0),
+             helper.make_node("Loop", ["count", "", "rows"], ["turned"], body=inside),
+             helper.make_node("ConcatFromSequence", ["turned"], ["stacked"], axis=1, new_axis=1),
+             helper.make_node("ReduceMax", ["stacked"], ["last"], keepdims=0, axes=[1]),
+             helper.make_node("SequenceInsert", ["turned", "last", "place"], ["more"]),
+             helper.make_node("ConcatFromSequence", ["more"], ["joined"], axis=0), helper.make_node("SequenceLength", ["more"], ["length"])]
+    return model(nodes, [value("count", INT64, []), value("place", INT64, []), value("x", FLOAT, ["n", 4])],
+                 [value("stacked", FLOAT, [4, "n"]), value("joined", FLOAT, ["m"]), value("length", INT64, [])])
+
+
+def choice_of_sequences():
+    """Branches that give sequences of different lengths, one of which the graph around them made."""
+    tensors = lambda name: helper.make_tensor_sequence_value_info(name, FLOAT, ["n", 4])
+    yes = body([helper.make_node("SequenceErase", ["three"], ["two"])], [], [tensors("two")])
+    no = body([helper.make_node("Neg", ["x"], ["negative"]), helper.make_node("SequenceInsert", ["three", "negative"], ["four"])], [], [tensors("four")])
+    nodes = [helper.make_node("Exp", ["x"], ["e"]), helper.make_node("SequenceConstruct", ["x", "e", "x"], ["three"]),
+             helper.make_node("If", ["c"], ["some"], then_branch=yes, else_branch=no),
+             helper.make_node("ConcatFromSequence", ["some"], ["joined"], axis=1), helper.make_node("SequenceAt", ["some", "place"], ["picked"])]
+    return model(nodes, [value("c", BOOL, []), value("place", INT64, []), value("x", FLOAT, ["n", 4])],
+                 [value("joined", FLOAT, ["n", "m"]), value("picked", FLOAT, ["n", 4])])
+
+
 CASES = {
     "choice": (choice(), [{"c": yes_no(c), "x": rows(n, 4)} for c in (True, False) for n in (1, 3, 7)]),
     "choice_fp16": (choice(FLOAT16), [{"c": yes_no(c), "x": rows(3, 4, kind=np.float16)} for c in (True, False)]),
@@ -166,11 +196,20 @@ CASES = {
     "loop_scanning": (loop_scanning(100), [{"x": rows(n, 4)} for n in (1, 3)]),
     "loop_appending": (loop_appending(), [{"count": np.array(k, np.int64), "place": np.array(at, np.int64), "x": rows(n, 4)}
                                           for k, at, n in ((1, 0, 2), (5, -2, 3), (40, 7, 1))]),
+    "loop_rotating": (loop_rotating(), [{"count": np.array(k, np.int64), "place": np.array(at, np.int64), "x": rows(n, 4)}
+                                        for k, at, n in ((1, 0, 2), (5, -2, 3), (0, 1, 7))]),
+    "choice_of_sequences": (choice_of_sequences(), [{"c": yes_no(c), "place": np.array(at, np.int64), "x": rows(n, 4)}
+                                                    for c, at, n in ((True, -1, 2), (False, 3, 3), (False, 0, 1))]),
     "loop_scanning_unrolled": (loop_scanning(4), [{"x": rows(n, 4)} for n in (1, 3)]),
     "loop_growing": (loop_growing(180), [{"x": rows(n, 4)} for n in (1, 3)]),
     "found_sizes": (found_sizes(), [{"c": yes_no(c), "x": rows(n, 4)} for c in (True, False) for n in (3, 9)]),
     "scan": (scan(), [{"h0": rows(n, 4), "x": rows(n, t, 4)} for n, t in ((1, 1), (2, 7), (3, 30))]),
 }
+
+
+# What the log says of a run on a GPU, where it is not one graph without a node that decides.
+LAUNCHED = {"choice": "1 conditional", "choice_fp16": "1 conditional", "nested": "1 conditional", "loop_until": "1 conditional",
+            "loop_appending": "", "loop_rotating": "", "choice_of_sequences": "", "loop_growing": "because the size of", "found_sizes": "because the size of"}
 
 
 def shapes_flag(name, feeds, pick):
@@ -193,11 +232,15 @@ def run_case(t, name, proto, inputs, device):
         for key, array in feeds.items():
             (t.folder / f"{key}.bin").write_bytes(array.tobytes())
         loads = "--loadInputs=" + ",".join(f"{k}:{k}.bin" for k in feeds)
-        r = t.run(f"--loadEngine={name}.engine", shapes_flag("shapes", feeds, lambda d, k, i: d), loads, "--exportOutput=out.json", "--iterations=1",
-                  "--duration=0", "--warmUp=0", *device)
+        # A GPU records one of these runs as a CUDA graph.
+        r = t.run(f"--loadEngine={name}.engine", shapes_flag("shapes", feeds, lambda d, k, i: d), loads, "--exportOutput=out.json", "--iterations=5",
+                  "--duration=0", "--warmUp=0", *device, *["--useCudaGraph"] * bool(device))
         what = f"{name} {({k: v.tolist() if v.ndim == 0 else v.shape for k, v in feeds.items()})}"
         if not t.check(r.code == 0, f"{what}: exit {r.code}", r):
             continue
+        if device:
+            launched = next((line for line in r.out + r.err if "launched" in line), "")
+            t.check(LAUNCHED.get(name, "as one CUDA graph") in launched, f"{what}: {launched}", r)
         right = dict(zip([o.name for o in session.get_outputs()], session.run(None, feeds)))
         for tensor in json.loads((t.folder / "out.json").read_text()):
             expected = right[tensor["name"]]

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A slice is put in and taken out by reading all in another order: a position outside of the sequence makes
+// that order read a slice which is not there, so that Gather refuses it.
+#include "onnx/sequence_slices.h"
+
+#include <string>
+
+namespace lathe::onnx {
+namespace {
+
+std::vector<Origin> origins(const Origin& node) {
+  return {node};
+}
+Origin origin_of(const NodeImport& node) {
+  return {node.name(), std::string(node.op_type())};
+}
+
+// Input `input` as one number, counted from the front of a sequence of `count`.
+ValueId read_position(NodeImport& node, size_t input, ValueId count) {
+  const Dim numbers = element_count(node.shape(input));
+  if (numbers.is_constant() && numbers.value() != 1) node.fail("its position is not one number");
+  const ValueId given = node.cast(node.reshape(node.in(input), {}, "position"), DType::Int64);
+  const ValueId from_end =
+      node.pointwise(PointwiseCode::Less, {given, node.scalar(0, DType::Int64)}, "from_end");
+  const ValueId counted = node.pointwise(PointwiseCode::Add, {given, count}, "counted");
+  return node.pointwise(PointwiseCode::Where, {from_end, counted, given}, "place");
+}
+
+// How many slices there are, and `more`.
+ValueId count_and(NodeImport& node, ValueId slices, int64_t more) {
+  const Dim count = node.shape_of(slices)[0];
+  if (!is_data_dependent({count})) return node.dim_scalar(count + more);
+  const ValueId counted = slice_count(node, slices);
+  return more == 0 ? counted
+                   : node.pointwise(PointwiseCode::Add,
+                                    {counted, node.scalar(static_cast<double>(more), DType::Int64)},
+                                    "count_and_more");
+}
+
+ValueId integers_below(NodeImport& node, ValueId limit) {
+  const ValueId zero = node.scalar(0, DType::Int64), one = node.scalar(1, DType::Int64);
+  return node.add(Range{}, {zero, limit, one}, "places");
+}
+
+// `order` where the position is in [0, last], else `none`, which no slice has.
+ValueId refuse_outside(NodeImport& node, ValueId order, ValueId position, ValueId last, ValueId none) {
+  const ValueId negative =
+      node.pointwise(PointwiseCode::Less, {position, node.scalar(0, DType::Int64)}, "before");
+  const ValueId behind = node.pointwise(PointwiseCode::Greater, {position, last}, "behind");
+  const ValueId outside = node.pointwise(PointwiseCode::Or, {negative, behind}, "outside");
+  return node.pointwise(PointwiseCode::Where, {outside, none, order}, "order");
+}
+
+void check_fits(const NodeImport& node, ValueId slices, ValueId element) {
+  Shape slice = node.shape_of(slices);
+  slice.erase(slice.begin());
+  if (node.dtype_of(slices) != node.dtype_of(element))
+    node.fail("it inserts a tensor of another type than the sequence has");
+  if (slice != node.shape_of(element))
+    throw_unsupported("it inserts a tensor of shape " + to_string(node.shape_of(element)) +
+                      " into a sequence of " + to_string(slice) +
+                      "; where only a run finds lengths or positions all have one shape");
+}
+
+}  // namespace
+
+ValueId as_slice(GraphBuilder& builder, const Origin& node, ValueId element) {
+  Shape shape = builder.value(element).shape;
+  shape.insert(shape.begin(), 1);
+  return builder.add(node.name + "/slice", ReshapeOp{.shape = shape}, {element}, origins(node))[0];
+}
+
+ValueId stack_slices(GraphBuilder& builder, const Origin& node, const Values& elements) {
+  if (elements.empty())
+    throw_unsupported(
+        "nothing says of which tensors an empty sequence is, whose length or positions a run finds");
+  Values parts;
+  for (const ValueId element : elements) {
+    const Value &first = builder.value(elements[0]), &other = builder.value(element);
+    if (other.dtype != first.dtype || other.shape != first.shape)
+      throw_unsupported("its sequence has tensors of shapes " + to_string(first.shape) + " and " +
+                        to_string(other.shape) +
+                        "; where only a run finds lengths or positions all have one shape");
+    parts.push_back(as_slice(builder, node, element));
+  }
+  if (parts.size() == 1) return parts[0];
+  return builder.add(node.name + "/slices", Concat{.axis = 0}, parts, origins(node))[0];
+}
+
+ValueId slice_count(NodeImport& node, ValueId slices) {
+  const ValueId count = node.add(ShapeOf{.start = 0, .end = Ints{1}}, {slices}, "count");
+  return node.reshape(count, {}, "length");
+}
+
+ValueId slice_at(NodeImport& node, ValueId slices) {
+  const Dim numbers = element_count(node.shape(1));
+  if (numbers.is_constant() && numbers.value() != 1) node.fail("its position is not one number");
+  return node.add(Gather{.axis = 0}, {slices, node.reshape(node.in(1), {}, "position")});
+}
+
+ValueId insert_slice(NodeImport& node, ValueId slices) {
+  check_fits(node, slices, node.in(1));
+  const ValueId slice = as_slice(node.builder(), origin_of(node), node.in(1));
+  const ValueId all = node.add(Concat{.axis = 0}, {slices, slice}, "longer");
+  if (!node.has(2)) return all;
+  const ValueId count = count_and(node, slices, 0), longer = count_and(node, slices, 1);
+  const ValueId position = read_position(node, 2, count), places = integers_below(node, longer);
+  const ValueId one_less =
+      node.pointwise(PointwiseCode::Sub, {places, node.scalar(1, DType::Int64)}, "one_less");
+  const ValueId is_new = node.pointwise(PointwiseCode::Equal, {places, position}, "is_new");
+  const ValueId is_behind = node.pointwise(PointwiseCode::Greater, {places, position}, "is_behind");
+  const ValueId others = node.pointwise(PointwiseCode::Where, {is_behind, one_less, places}, "others");
+  const ValueId order = node.pointwise(PointwiseCode::Where, {is_new, count, others}, "with_new");
+  return node.add(Gather{.axis = 0}, {all, refuse_outside(node, order, position, count, longer)});
+}
+
+ValueId erase_slice(NodeImport& node, ValueId slices) {
+  if (!node.has(1)) return node.slice(slices, 0, 0, -1);
+  const ValueId count = count_and(node, slices, 0), last = count_and(node, slices, -1);
+  const ValueId position = read_position(node, 1, count), places = integers_below(node, last);
+  const ValueId is_before = node.pointwise(PointwiseCode::Less, {places, position}, "is_before");
+  const ValueId one_more =
+      node.pointwise(PointwiseCode::Add, {places, node.scalar(1, DType::Int64)}, "one_more");
+  const ValueId order = node.pointwise(PointwiseCode::Where, {is_before, places, one_more}, "without");
+  return node.add(Gather{.axis = 0}, {slices, refuse_outside(node, order, position, last, count)});
+}
+
+// Along a new axis, or one behind the other along one that they have.
+ValueId join_slices(NodeImport& node, ValueId slices) {
+  const bool new_axis = node.integer("new_axis", 0) != 0;
+  const Shape shape = node.shape_of(slices);
+  const auto rank = static_cast<int64_t>(shape.size()) - (new_axis ? 0 : 1);
+  const int64_t axis = normalize_axis(node.required_integer("axis"), rank, "axis");
+  Ints perm;
+  for (int64_t d = 1; d < static_cast<int64_t>(shape.size()); ++d) perm.push_back(d);
+  perm.insert(perm.begin() + axis, 0);
+  const ValueId moved = axis == 0 ? slices : node.transpose(slices, perm, "slices");
+  if (new_axis) return moved;
+  Shape joined(shape.begin() + 1, shape.end());
+  joined[static_cast<size_t>(axis)] = shape[0] * joined[static_cast<size_t>(axis)];
+  return node.reshape(moved, joined, "joined");
+}
+
+std::optional<ValueId> split_to_slices(NodeImport& node) {
+  const int64_t axis = normalize_axis(node.integer("axis", 0), node.rank(0), "axis");
+  const Shape whole = node.shape(0);
+  const auto at = static_cast<size_t>(axis);
+  int64_t each = 1;
+  if (node.has(1)) {
+    const auto size = node.known_ints(1);
+    if (!size || size->size() != 1 || node.rank(1) != 0) return std::nullopt;
+    each = size->front();
+  }
+  const auto count = whole[at].is_constant() || each < 1 ? std::nullopt : whole[at].exact_div(each);
+  if (!count) return std::nullopt;
+  // (..., count * each, ...) to (..., count, each, ...), and that to (count, ..., each, ...).
+  Shape parts = whole;
+  parts[at] = *count;
+  parts.insert(parts.begin() + axis + 1, each);
+  Ints perm = {axis};
+  for (int64_t d = 0; d < static_cast<int64_t>(parts.size()); ++d)
+    if (d != axis) perm.push_back(d);
+  const ValueId split = node.reshape(node.in(0), parts, "parts");
+  const ValueId slices = axis == 0 ? split : node.transpose(split, perm, "slices");
+  if (node.has(1) || node.integer("keepdims", 1) != 0) return slices;
+  Shape without = whole;
+  without.erase(without.begin() + axis);
+  without.insert(without.begin(), *count);
+  return node.reshape(slices, without, "slices");
+}
+
+}  // namespace lathe::onnx

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sequences whose lengths or positions only a run finds. (Against ONNX Runtime: tests/control_flow.)
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "onnx/import_check.h"
+
+namespace lathe::onnx {
+namespace {
+
+using Names = TestModel::Names;
+using Numbers = std::vector<double>;
+
+Tensor number(int64_t value) {
+  return Tensor::scalar_i64(value);
+}
+
+// A model of a sequence of the tensors a, b and c of two numbers, of which `op` makes "t".
+TestModel of_three(std::string_view op, const Names& inputs, bool is_sequence = true) {
+  TestModel m;
+  m.input("a", kFloat, {"2"})
+      .input("b", kFloat, {"2"})
+      .input("c", kFloat, {"2"})
+      .input("i", kInt64, {})
+      .output("y");
+  m.node("SequenceConstruct", {"a", "b", "c"}, {"s"}).node(op, inputs, {"t"});
+  if (!is_sequence) return m.node("Identity", {"t"}, {"y"});
+  return m.node("ConcatFromSequence", {"t"}, {"y"}, {TestModel::int_attribute("axis", 0)});
+}
+
+std::vector<Tensor> three(int64_t position) {
+  return {floats({2}, {1, 2}), floats({2}, {3, 4}), floats({2}, {5, 6}), number(position)};
+}
+
+TEST(SequenceSlices, PositionsThatARunFinds) {
+  const ImportedGraph at(of_three("SequenceAt", {"s", "i"}, false));
+  EXPECT_EQ(at.run(three(1))[0], (Numbers{3, 4}));
+  EXPECT_EQ(at.run(three(-1))[0], (Numbers{5, 6}));
+  const ImportedGraph inserted(of_three("SequenceInsert", {"s", "b", "i"}));
+  EXPECT_EQ(inserted.run(three(0))[0], (Numbers{3, 4, 1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(inserted.run(three(3))[0], (Numbers{1, 2, 3, 4, 5, 6, 3, 4}));
+  EXPECT_EQ(inserted.run(three(-1))[0], (Numbers{1, 2, 3, 4, 3, 4, 5, 6}));
+  const ImportedGraph erased(of_three("SequenceErase", {"s", "i"}));
+  EXPECT_EQ(erased.run(three(0))[0], (Numbers{3, 4, 5, 6}));
+  EXPECT_EQ(erased.run(three(-1))[0], (Numbers{1, 2, 3, 4}));
+}
+
+TEST(SequenceSlices, PositionsOutsideAreRefused) {
+  for (const int64_t outside : {int64_t{4}, int64_t{-4}, INT64_MAX, INT64_MIN}) {
+    EXPECT_THROW(ImportedGraph(of_three("SequenceAt", {"s", "i"}, false)).run(three(outside)), Error);
+    EXPECT_THROW(ImportedGraph(of_three("SequenceInsert", {"s", "b", "i"})).run(three(outside)), Error);
+    EXPECT_THROW(ImportedGraph(of_three("SequenceErase", {"s", "i"})).run(three(outside)), Error);
+  }
+  EXPECT_THROW(ImportedGraph(of_three("SequenceErase", {"s", "i"})).run(three(3)), Error);
+}
+
+TEST(SequenceSlices, TensorsOfOtherShapesAreNamed) {
+  TestModel m;
+  m.input("a", kFloat, {"2"}).input("b", kFloat, {"3"}).input("i", kInt64, {}).output("y");
+  m.node("SequenceConstruct", {"a", "b"}, {"s"}).node("SequenceAt", {"s", "i"}, {"y"});
+  expect_says(import_error(m), "its sequence has tensors of shapes [2] and [3]");
+  TestModel other;
+  other.input("a", kFloat, {"2"}).input("b", kFloat, {"3"}).input("i", kInt64, {}).output("y");
+  other.node("SequenceConstruct", {"a", "a"}, {"s"}).node("SequenceInsert", {"s", "b", "i"}, {"t"});
+  other.node("SequenceLength", {"t"}, {"y"});
+  expect_says(import_error(other), "it inserts a tensor of shape [3] into a sequence of [2]");
+  TestModel empty;
+  empty.input("i", kInt64, {})
+      .output("y")
+      .node("SequenceEmpty", {}, {"s"})
+      .node("SequenceAt", {"s", "i"}, {"y"});
+  expect_says(import_error(empty), "nothing says of which tensors an empty sequence is");
+}
+
+TEST(SequenceSlices, PartsWhoseNumberARunFinds) {
+  const auto split = [](const Names& inputs, const Names& attributes) {
+    TestModel m;
+    m.input("x", kFloat, {"2", "n"}).output("y");
+    m.node("Concat", {"x", "x"}, {"xx"}, {TestModel::int_attribute("axis", 1)});
+    m.node("SplitToSequence", inputs, {"s"}, attributes);
+    return m.node("ConcatFromSequence", {"s"}, {"y"}, {TestModel::int_attribute("axis", 0)});
+  };
+  const Names along = {TestModel::int_attribute("axis", 1)};
+  const Names rows = {TestModel::int_attribute("axis", 1), TestModel::int_attribute("keepdims", 0)};
+  const std::vector<Tensor> x = {floats({2, 3}, {1, 2, 3, 4, 5, 6})};
+  // Three columns, one below the other.
+  EXPECT_EQ(ImportedGraph(split({"x"}, along)).run(x)[0], (Numbers{1, 4, 2, 5, 3, 6}));
+  EXPECT_EQ(ImportedGraph(split({"x"}, rows)).run(x)[0], (Numbers{1, 4, 2, 5, 3, 6}));
+}
+
+// A loop that takes the first tensor out and puts its double at the end, and counts them.
+TEST(SequenceSlices, ALoopCarriesThem) {
+  TestModel body;
+  body.input("k", kInt64, {})
+      .input("on", kBool, {})
+      .list_input("s", kFloat, {"2"})
+      .input("count", kInt64, {});
+  body.output("still", kBool).output("next").output("counted", kInt64);
+  body.node("Identity", {"on"}, {"still"}).ints("zero", {0});
+  body.node("SequenceAt", {"s", "zero"}, {"first"}).node("SequenceErase", {"s", "zero"}, {"rest"});
+  body.node("Add", {"first", "first"}, {"twice"}).node("SequenceInsert", {"rest", "twice"}, {"next"});
+  body.node("SequenceLength", {"next"}, {"length"}).node("Add", {"count", "length"}, {"counted"});
+  TestModel m;
+  m.input("n", kInt64, {}).input("a", kFloat, {"2"}).input("b", kFloat, {"2"}).input("start", kInt64, {});
+  m.output("y").output("total", kInt64).node("SequenceConstruct", {"a", "b"}, {"s"});
+  m.node("Loop", {"n", "", "s", "start"}, {"t", "total"}, {TestModel::graph_attribute("body", body.graph())});
+  m.node("ConcatFromSequence", {"t"}, {"y"}, {TestModel::int_attribute("axis", 0)});
+  const ImportedGraph read(m);
+  const auto run = [&](int64_t n) {
+    return read.run({number(n), floats({2}, {1, 2}), floats({2}, {3, 4}), number(0)});
+  };
+  EXPECT_EQ(run(3), (std::vector<Numbers>{{6, 8, 4, 8}, {6}}));
+  EXPECT_EQ(run(0), (std::vector<Numbers>{{1, 2, 3, 4}, {0}}));
+}
+
+// The body puts each in front of an empty sequence, and reads one of the graph around it.
+TEST(SequenceSlices, ALoopBeginsWithNone) {
+  TestModel body;
+  body.input("k", kInt64, {}).input("on", kBool, {}).list_input("s", kFloat, {"anything"});
+  body.output("still", kBool).output("next").node("Identity", {"on"}, {"still"}).ints("zero", {0});
+  body.node("SequenceAt", {"outer", "k"}, {"one"}).node("SequenceInsert", {"s", "one", "zero"}, {"next"});
+  TestModel m;
+  m.input("x", kFloat, {"n", "2"}).input("n", kInt64, {}).output("y").node("SequenceEmpty", {}, {"s"});
+  m.node("SplitToSequence", {"x"}, {"outer"}, {TestModel::int_attribute("keepdims", 0)});
+  m.node("Loop", {"n", "", "s"}, {"y"}, {TestModel::graph_attribute("body", body.graph())});
+  Notes notes;
+  const std::string bytes = m.bytes();
+  import_onnx(as_bytes(bytes), {}, notes);
+  expect_says(notes.text, "Output 'y' is a sequence whose length only a run finds");
+  const ImportedGraph read(m);
+  EXPECT_EQ(read.run({floats({3, 2}, {1, 2, 3, 4, 5, 6}), number(3)})[0], (Numbers{5, 6, 3, 4, 1, 2}));
+  EXPECT_EQ(read.run({floats({3, 2}, {1, 2, 3, 4, 5, 6}), number(0)})[0], Numbers{});
+}
+
+TEST(SequenceSlices, AMapOverThem) {
+  TestModel body;
+  body.input("p", kFloat, {"2"}).input("q", kFloat, {"2"}).node("Mul", {"p", "q"}, {"r"}).output("r");
+  TestModel m;
+  m.input("x", kFloat, {"n", "2"}).input("w", kFloat, {"2"}).output("y");
+  m.node("SplitToSequence", {"x"}, {"s"}, {TestModel::int_attribute("keepdims", 0)});
+  m.node("SequenceMap", {"s", "w"}, {"t"}, {TestModel::graph_attribute("body", body.graph())});
+  m.node("ConcatFromSequence", {"t"}, {"y"}, {TestModel::int_attribute("axis", 0)});
+  EXPECT_EQ(ImportedGraph(m).run({floats({3, 2}, {1, 2, 3, 4, 5, 6}), floats({2}, {10, 1})})[0],
+            (Numbers{10, 2, 30, 4, 50, 6}));
+}
+
+}  // namespace
+}  // namespace lathe::onnx
