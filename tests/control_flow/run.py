@@ -209,7 +209,7 @@ CASES = {
 
 # What the log says of a run on a GPU, where it is not one graph without a node that decides.
 LAUNCHED = {"choice": "1 conditional", "choice_fp16": "1 conditional", "nested": "1 conditional", "loop_until": "1 conditional",
-            "loop_appending": "", "loop_rotating": "", "choice_of_sequences": "", "loop_growing": "because the size of", "found_sizes": "because the size of"}
+            "loop_appending": "", "loop_rotating": "", "choice_of_sequences": "", "loop_growing": "because the size of", "found_sizes": "parts, because each needs sizes"}
 
 
 def shapes_flag(name, feeds, pick):

@@ -193,10 +193,23 @@ void CudaExecution::run_segments(std::span<void* const> bindings, CUstream strea
 
 void CudaExecution::run(std::span<void* const> bindings, Stream& stream) {
   const CUstream handle = handle_of(stream);
-  run_segments(bindings, handle, [&](ShapePlan& plan, size_t segment) {
-    plan.run(handle, updated_[segment]);
-    if (note_.empty()) note_ = plan.note();
-  });
+  run_segments(bindings, handle,
+               [&](ShapePlan& plan, size_t segment) { plan.run(handle, updated_[segment]); });
+}
+
+std::string CudaExecution::launch_note() const {
+  if (!note_.empty()) return note_;
+  std::vector<std::string> notes;  // each once
+  size_t parts = 0;
+  for (const PlanCache& cache : plans_) {
+    if (cache.empty() || cache.front()->note().empty()) continue;
+    ++parts;
+    if (std::find(notes.begin(), notes.end(), cache.front()->note()) == notes.end())
+      notes.push_back(cache.front()->note());
+  }
+  if (parts <= 1) return notes.empty() ? std::string() : notes[0];
+  return fmt::format("launched in {} parts, because each needs sizes that the one in front finds: {}", parts,
+                     fmt::join(notes, "; "));
 }
 
 void CudaExecution::run_profiled(std::span<void* const> bindings, Stream& stream, std::span<double> time_ms) {

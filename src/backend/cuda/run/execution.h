@@ -34,7 +34,7 @@ class CudaExecution final : public Execution, public CallerMemory {
   int64_t arena_bytes() const override { return program_->spec().memory.arena_bytes; }
   void use_arena(void* memory) override;
   void expect_arena() override;
-  std::string launch_note() const override { return note_; }
+  std::string launch_note() const override;
 
  private:
   // Plans of one segment, most recently used first.
@@ -77,7 +77,7 @@ class CudaExecution final : public Execution, public CallerMemory {
   std::vector<void*> bindings_;  // of the run in progress or the last one
   bool has_run_ = false;
   std::vector<std::unique_ptr<GpuEvent>> marks_;  // run_profiled: before each layer, and behind the last
-  std::string note_;
+  std::string note_;                              // of a profiled run; others are described by their plans
 };
 
 }  // namespace lathe::cuda
