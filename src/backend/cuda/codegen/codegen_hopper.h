@@ -2,8 +2,8 @@
 //
 // Primitives of compute capability 9.0 as device text: the bulk tensor copy engine (TMA), barriers in shared
 // memory that count its bytes, and products of warpgroups (wgmma) whose operands lie in shared memory.
-// emulator/hopper.h says what they mean. Tiles are rows of 64 16-bit elements (128 bytes, swizzled), at
-// addresses that are multiples of 1024.
+// emulator/hopper.h says what they mean. Tiles are rows of 128 bytes (64 elements of 16 bits) or 64 bytes,
+// swizzled, at addresses that are multiples of 1024.
 #pragma once
 
 #include <string>
@@ -40,10 +40,11 @@ std::string_view hopper_send_primitive();
 // warpgroup times `bn` columns, and how many such blocks a multiprocessor is to hold.
 struct HopperTile {
   int groups = 1, bn = 64, resident = 1;
+  int row_bytes = 128;  // of a row's elements in a stage: 128 or 64
 
   int rows() const { return 64 * groups; }
   int consumers() const { return 128 * groups; }  // threads that multiply
-  int stage_bytes() const { return (rows() + bn) * 128; }
+  int stage_bytes() const { return (rows() + bn) * row_bytes; }
   // All sums as rows of floats, for which the stages make room.
   int sums_bytes() const { return rows() * (bn + 8) * 4; }
   // What a block has for its stages and `kept` bytes besides: 1 KiB goes for alignment, and the barriers.

@@ -36,6 +36,7 @@ GeneratedLaunch::GeneratedLaunch(const KernelSource& source, const GpuKernel& ke
         view.strides.push_back(static_cast<cuuint64_t>(bytes * upper_extent(from.strides[d], symbols)));
     }
     for (const int extent : from.box) view.box.push_back(static_cast<cuuint32_t>(extent));
+    if (from.box[0] * bytes == 64) view.swizzle = CU_TENSOR_MAP_SWIZZLE_64B;
     view.steps.assign(from.extents.size(), 1);
     view.windows = from.windows.has_value();
     for (size_t d = 0; d < 2 && view.windows; ++d) {
@@ -57,11 +58,10 @@ CUtensorMap GeneratedLaunch::tensor_map(const View& view, const void* address) c
           ? driver.cuTensorMapEncodeIm2col(
                 &map, view.type, rank, data, view.extents.data(), view.strides.data(), view.lower.data(),
                 view.upper.data(), view.box[0], view.box[1], view.steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE,
-                CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE)
+                view.swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE)
           : driver.cuTensorMapEncodeTiled(
                 &map, view.type, rank, data, view.extents.data(), view.strides.data(), view.box.data(),
-                view.steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                view.steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, view.swizzle,
                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   driver.require(result, "describing an operand of kernel '" + source_.entry + "' to the copy engine");
   return map;

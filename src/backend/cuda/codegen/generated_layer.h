@@ -55,6 +55,7 @@ class GeneratedLaunch {
     std::vector<cuuint64_t> extents, strides;  // strides in bytes, from the second dim on
     std::vector<cuuint32_t> box;
     CUtensorMapDataType type = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+    CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_128B;
     bool windows = false;
     // Of windows: the corners relative to the first and the last pixel, and the steps of all dims.
     std::vector<int> lower, upper;

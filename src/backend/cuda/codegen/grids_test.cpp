@@ -22,6 +22,7 @@ GeneratedFamily pointwise_family();
 GeneratedFamily pool_family();
 GeneratedFamily reduce_family();
 GeneratedFamily softmax_family();
+GeneratedFamily stem_family();
 GeneratedFamily wgmma_conv_family();
 
 namespace {
@@ -145,8 +146,11 @@ TEST(CudaGrids, Convolutions) {
   ByteGridLayer point{
       .x = "2, 64, 5, 5", .w = "33, 64, 1, 1", .y = "2, 33, 5, 5", .channels = 33, .fields = "kernel=[1, 1]"};
   point.zero = "9";
+  // Pixels of more than 64 bytes have steps of 128.
+  const ByteGridLayer wide{.x = "1, 80, 6, 5", .w = "24, 80, 3, 3", .y = "1, 24, 6, 5"};
   const auto ran = check_generated_grids(
-      wgmma_conv_family(), {ByteGridLayer().text(), strided.text(), valid.text(), point.text()}, 2);
+      wgmma_conv_family(), {ByteGridLayer().text(), strided.text(), valid.text(), point.text(), wide.text()},
+      2);
   EXPECT_GE(ran.size(), 4u * 6u);
   EXPECT_GE(check_generated_grids(wgmma_family(), {point.text()}, 2).size(), 6u);
 }
@@ -190,6 +194,20 @@ TEST(CudaGrids, TilesCompileForEachGpuButHopper) {
       EXPECT_EQ(in_bytes > 0, !device->properties.is_hopper());
     }
   }
+}
+
+TEST(CudaGrids, FirstConvolutions) {
+  ByteGridLayer layer{.x = "2, 3, 18, 40", .w = "24, 3, 7, 7", .y = "2, 24, 9, 20"};
+  layer.fields = "kernel=[7, 7], strides=[2, 2], pads_begin=[3, 3], pads_end=[3, 3]";
+  layer.zero = "114";
+  ByteGridLayer odd{
+      .x = "1, 3, 11, 37", .w = "20, 3, 3, 3", .y = "1, 20, 6, 19", .channels = 20, .bias = false};
+  odd.fields = "kernel=[3, 3], strides=[2, 2], pads_begin=[1, 1], pads_end=[1, 1]";
+  const auto ran = check_generated_grids(stem_family(), {layer.text(), odd.text()}, 2);
+  for (const std::string types :
+       {"uint8:linear undefined:linear -> uint8", "float32:linear undefined:linear -> uint8",
+        "uint8:linear undefined:linear -> float16"})
+    EXPECT_TRUE(has(ran, "cuda_stem", types)) << ran.size();
 }
 
 TEST(CudaGrids, WhatIsRefusedSaysWhy) {

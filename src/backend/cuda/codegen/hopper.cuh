@@ -99,9 +99,11 @@ DEV void prefetch_map(const TensorMap* map) {
 template <int threads> DEV void meet_first() { asm volatile("bar.sync 1, %0;" ::"n"(threads) : "memory"); }
 // What this thread stored to shared memory, for products; a barrier has to follow.
 DEV void stored_before_products() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-// Describes a tile in shared memory, rows of 128 swizzled bytes; + 2 is 16 elements further along the rows.
-DEV u64 tile_operand(const void* tile) {
-  return (u64)((shared_address(tile) & 0x3ffff) >> 4) | (u64)1 << 16 | (u64)64 << 32 | (u64)1 << 62;
+// Describes a tile in shared memory, rows of 128 or 64 swizzled bytes; + 2 is 32 bytes further along them.
+template <int ROW_BYTES = 128> DEV u64 tile_operand(const void* tile) {
+  static_assert(ROW_BYTES == 128 || ROW_BYTES == 64);
+  return (u64)((shared_address(tile) & 0x3ffff) >> 4) | (u64)1 << 16 | (u64)(8 * ROW_BYTES / 16) << 32 |
+         (u64)(ROW_BYTES == 128 ? 1 : 2) << 62;
 }
 // Four 8x8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.
 DEV void store_matrix(void* row, const u32 (&r)[4]) {

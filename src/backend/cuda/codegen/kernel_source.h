@@ -30,8 +30,8 @@
 namespace lathe::cuda {
 
 // Memory as the copy engine sees it (a tensor map): elements of 16 bits, or bytes, in dims, the innermost
-// first and contiguous, of which one copy brings a box into shared memory, rows of 128 bytes swizzled. What
-// lies outside reads as zero.
+// first and contiguous, of which one copy brings a box into shared memory, rows of 128 or 64 bytes swizzled.
+// What lies outside reads as zero.
 struct TensorView {
   DType type = DType::Float16;
   std::vector<Dim> extents, strides;  // strides in elements; strides[0] is 1

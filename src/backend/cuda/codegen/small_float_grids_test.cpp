@@ -22,6 +22,7 @@ GeneratedFamily pointwise_family();
 GeneratedFamily pool_family();
 GeneratedFamily reduce_family();
 GeneratedFamily softmax_family();
+GeneratedFamily stem_family();
 GeneratedFamily wgmma_conv_family();
 
 namespace {
@@ -126,6 +127,14 @@ TEST(CudaSmallFloatGrids, Convolutions) {
   EXPECT_TRUE(has(ran, "cuda_wgmma_conv", "float8e4m3fn")) << ran.size();
   EXPECT_GE(ran.size(), 4u * 6u);
   EXPECT_GE(check_generated_grids(wgmma_family(), {point.text()}, 2).size(), 6u);
+}
+
+TEST(CudaSmallFloatGrids, FirstConvolutions) {
+  FloatGridLayer layer{.x = "2, 3, 18, 40", .w = "24, 3, 7, 7", .y = "2, 24, 9, 20"};
+  layer.fields = "kernel=[7, 7], strides=[2, 2], pads_begin=[3, 3], pads_end=[3, 3]";
+  const auto ran = check_generated_grids(stem_family(), {layer.text()}, 2);
+  EXPECT_TRUE(has(ran, "cuda_stem", "float8e4m3fn:linear undefined:linear float32:linear -> float8e4m3fn"))
+      << ran.size();
 }
 
 TEST(CudaSmallFloatGrids, WhatIsRefusedSaysWhy) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Stages of operands in shared memory, which one warp fills through the copy engine while warpgroups multiply
-// out of them: what products and convolutions for Hopper share. A stage holds KSTEP elements of K (128 bytes,
+// out of them: what products and convolutions for Hopper share. A stage holds KSTEP elements of K (ROW_BYTES,
 // swizzled) of ROWS rows of A and, behind them, of BN rows of B; the tile of results is ROWS x BN.
 //
 // add_hopper_stages() writes in front:
@@ -10,7 +10,7 @@
 //   BN                    columns of the tile
 //   STAGES                how many
 //   BARRIERS              bytes from the first stage to the barriers
-//   KSTEP                 elements of K in a stage
+//   KSTEP, ROW_BYTES      elements of K in a stage, and their bytes: 128 or 64
 //   KEPT                  0, or where blocks that stay keep the rows of B of all steps, which they read once:
 //                         bytes from the first stage on
 //   V                     results that are stored at once
@@ -19,7 +19,8 @@
 
 //# kStages
 constexpr int ROWS = 64 * GROUPS, TEAM = 128 * GROUPS, CONSUMERS = TEAMS * TEAM;
-constexpr int A_BYTES = ROWS * 128, B_BYTES = BN * 128, STAGE = A_BYTES + (KEPT ? 0 : B_BYTES);
+constexpr int A_BYTES = ROWS * ROW_BYTES, B_BYTES = BN * ROW_BYTES,
+              STAGE = A_BYTES + (KEPT ? 0 : B_BYTES);
 
 struct Stages {
   char* base;
@@ -123,11 +124,11 @@ DEV void multiply_stages(const Stages& stages, Turn& turn, int steps, Sum (&sum)
   const int group = threadIdx.x / 128 % GROUPS, lane = threadIdx.x % 32;
   for (int i = 0; i < steps; ++i) {
     barrier_wait(stages.full + turn.stage, turn.parity);
-    const u64 a = tile_operand(stages.a(turn.stage) + group * 8192),
-              b = tile_operand(stages.b(turn.stage, i));
+    const u64 a = tile_operand<ROW_BYTES>(stages.a(turn.stage) + group * 64 * ROW_BYTES),
+              b = tile_operand<ROW_BYTES>(stages.b(turn.stage, i));
     multiply_begin();
 #pragma unroll
-    for (int k = 0; k < 4; ++k) MULTIPLY(sum, a + 2 * k, b + 2 * k);
+    for (int k = 0; k < ROW_BYTES / 32; ++k) MULTIPLY(sum, a + 2 * k, b + 2 * k);
     multiply_commit();
     multiply_wait<1>();
     if (i > 0 && lane == 0) barrier_arrive(stages.empty + Stages::before(turn.stage));

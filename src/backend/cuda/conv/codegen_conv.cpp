@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Convolutions of images (channels-last, one group, any window and stride) for Hopper: rows are pixels of the
-// result, K runs over taps and, inside, channels, 64 at a time. The copy engine reads the pixels under one
-// tap of all windows of a tile as it goes (im2col), so strides and pads cost nothing and no row is wasted;
-// the products are those of codegen_wgmma.cpp.
+// result, K runs over taps and, inside, channels, 128 bytes at a time (64, where a pixel has no more bytes).
+// The copy engine reads the pixels under one tap of all windows of a tile as it goes (im2col), so strides and
+// pads cost nothing and no row is wasted; the products are those of codegen_wgmma.cpp.
 //
 // With a small batch there are few tiles and K is long (7x7 pixels, 512 channels: 8 tiles of 64 x 64, 72
 // steps of K), so the blocks of a cluster share a tile: each sums up a part of K, leaves its sums in its
@@ -36,8 +36,8 @@ struct WgmmaConvVariant {
   // The blocks that split K share a tile as a cluster; else a second kernel adds up what they stored.
   bool shares = false;
 
-  static WgmmaConvVariant of(const TacticParams& params) {
-    return {{params.get_int("rows") / 64, params.get_int("columns"), params.get_int("resident")},
+  static WgmmaConvVariant of(const TacticParams& params, int row_bytes) {
+    return {{params.get_int("rows") / 64, params.get_int("columns"), params.get_int("resident"), row_bytes},
             params.get_int("splits"),
             params.get("cluster") != 0};
   }
@@ -63,9 +63,21 @@ struct WgmmaConvVariant {
   }
 };
 
+// Elements of K in a step: 128 bytes, or half of that where a pixel has no more.
+int step_of(const ImplicitGemm& p) {
+  const int64_t half = p.step() / 2;
+  return static_cast<int>(dtype_size(p.type) == 1 && p.channels.value() <= half ? half : p.step());
+}
+int row_bytes_of(const ImplicitGemm& p) {
+  return step_of(p) * dtype_size(p.type);
+}
+int64_t pieces_of(const ImplicitGemm& p) {
+  return (p.channels.value() + step_of(p) - 1) / step_of(p);
+}
+
 // Steps of K: taps times pieces of the channels.
 int64_t steps_of(const ImplicitGemm& p) {
-  int64_t steps = (p.channels.value() + p.step() - 1) / p.step();
+  int64_t steps = pieces_of(p);
   for (const ImplicitGemm::Axis& a : p.axes) steps *= a.kernel;
   return steps;
 }
@@ -76,7 +88,8 @@ double estimate_wgmma_conv(const WgmmaConvVariant& v, const DeviceProperties& gp
   const double units = gpu.multiprocessors;
   const double blocks = std::ceil(m / v.tile.rows()) * std::ceil(n / v.tile.bn) * v.splits;
   const double steps = std::ceil(all_steps / v.splits);
-  const double product = v.tile.rows() * v.tile.bn * 128.0 / (0.74 * gpu.tensor_ops_per_us()),
+  const double product = v.tile.rows() * v.tile.bn * static_cast<double>(v.tile.row_bytes) /
+                         (0.74 * gpu.tensor_ops_per_us()),
                copies = v.tile.stage_bytes() / (gpu.clock_khz / 33.0);
   const double each = std::max(product, copies),
                latency = 0.8 / v.stages(static_cast<int64_t>(all_steps), gpu);
@@ -108,7 +121,7 @@ std::vector<WgmmaConvVariant> wgmma_conv_variants(const ImplicitGemm& p, const L
     for (const int bn : {32, 64, 96, 128, 192, 256})
       for (const int resident : {1, 2, 3})
         for (const int kind : {1, 2, 4, 8, -2, -3, -4, -6, -8}) {
-          const WgmmaConvVariant v{{groups, bn, resident}, std::abs(kind), kind > 1};
+          const WgmmaConvVariant v{{groups, bn, resident, row_bytes_of(p)}, std::abs(kind), kind > 1};
           const int splits = v.splits;
           const double tiles = std::ceil(m / v.tile.rows()) * std::ceil(n / bn), blocks = tiles * splits;
           if (plain && !v.shares && (splits > 1 || bn > 64)) continue;  // codegen_wgmma.cpp has these
@@ -129,7 +142,7 @@ Support describe(const LayerQuery& query, const Tactic& tactic, ImplicitGemm& p)
   if (const Support s = describe_gemm(query, tactic, p); !s.ok) return s;
   if (p.axes.size() != 2) return Support::no("not a convolution of images");
   if (!p.batches.is_constant(1)) return Support::no("groups");
-  if (!divides(p.step() / 8, p.channels))
+  if (!divides(16 / dtype_size(p.type), p.channels))
     return Support::no("pixels that do not begin at multiples of 16 bytes");
   for (const ImplicitGemm::Axis& a : p.axes) {
     // What the copy engine's description of windows can hold.
@@ -178,7 +191,8 @@ struct Operands {
 Operands begin_tile(KernelBuilder& b, const LayerQuery& query, const ImplicitGemm& p,
                     const WgmmaConvVariant& v) {
   const Dim tiles_m = ceil_div(p.m, Dim(v.tile.rows())), tiles_n = ceil_div(p.n, Dim(v.tile.bn));
-  const int64_t steps = steps_of(p), pieces = (p.channels.value() + p.step() - 1) / p.step();
+  const int64_t steps = steps_of(p);
+  const int step = step_of(p);
   const ImplicitGemm::Axis &h = p.axes[0], &w = p.axes[1];
   b.kernel().grid = {tiles_m * tiles_n, 1, Dim(v.splits)};
   b.kernel().cluster = v.shares ? v.splits : 1;
@@ -186,17 +200,17 @@ Operands begin_tile(KernelBuilder& b, const LayerQuery& query, const ImplicitGem
       .type = p.type,
       .extents = {p.channels, w.in, h.in, input_shape(query, 0)[0]},
       .strides = {1, w.in_stride, h.in_stride, p.image_stride},
-      .box = {p.step(), v.tile.rows()},
+      .box = {step, v.tile.rows()},
       .windows = TensorView::Windows{.first = {Dim(0) - w.pad_begin, Dim(0) - h.pad_begin},
                                      .last = {(w.out - Dim(1)) * Dim(w.stride) - w.pad_begin,
                                               (h.out - Dim(1)) * Dim(h.stride) - h.pad_begin},
                                      .steps = {static_cast<int>(w.stride), static_cast<int>(h.stride)}}};
   const Operands operands{b.input_map(0, pixels), b.packed_map("w", {.type = p.type,
-                                                                     .extents = {Dim(steps * p.step()), p.n},
-                                                                     .strides = {1, Dim(steps * p.step())},
-                                                                     .box = {p.step(), v.tile.bn}})};
+                                                                     .extents = {Dim(steps * step), p.n},
+                                                                     .strides = {1, Dim(steps * step)},
+                                                                     .box = {step, v.tile.bn}})};
   b.constants({{"SPLITS", v.splits},
-               {"PIECES", pieces},
+               {"PIECES", pieces_of(p)},
                {"KERNEL_W", w.kernel},
                {"DILATION_W", w.dilation},
                {"DILATION_H", h.dilation}});
@@ -212,14 +226,15 @@ Operands begin_tile(KernelBuilder& b, const LayerQuery& query, const ImplicitGem
 }
 
 LayerSource generate_wgmma_conv(const LayerQuery& query, const Tactic& tactic, const Device& device) {
-  const WgmmaConvVariant v = WgmmaConvVariant::of(tactic.params);
   ImplicitGemm p;
   const Support support = describe(query, tactic, p);
   check(support.ok, "a refused convolution is generated: " + support.reason);
+  const WgmmaConvVariant v = WgmmaConvVariant::of(tactic.params, row_bytes_of(p));
   const int64_t steps = steps_of(p);
   KernelBuilder b = start_kernel(query, tactic, "wgmma_conv", tactic.outputs[0].dtype);
   const int parts = v.shares ? 1 : v.splits;  // in memory
-  GemmWriter writer(b, query, tactic, p, v.tile.consumers() + 32, v.tile.rows(), v.tile.bn, p.step(), parts);
+  GemmWriter writer(b, query, tactic, p, v.tile.consumers() + 32, v.tile.rows(), v.tile.bn, step_of(p),
+                    parts);
   // What threads side by side read of another block's memory should lie side by side.
   const int width = result_vector(query, tactic, p, v.shares ? 4 : 8, parts);
   const int stages = v.stages(steps, device.properties);
@@ -228,7 +243,7 @@ LayerSource generate_wgmma_conv(const LayerQuery& query, const Tactic& tactic, c
                     {.type = p.type,
                      .stages = stages,
                      .barriers_at = std::max(stages * v.tile.stage_bytes(), v.tile.sums_bytes()),
-                     .step = p.step(),
+                     .step = step_of(p),
                      .width = width},
                     true);
   const Operands operands = begin_tile(b, query, p, v);
@@ -258,11 +273,11 @@ LayerSource generate_wgmma_conv(const LayerQuery& query, const Tactic& tactic, c
     source.scratch_bytes = GemmWriter::scratch_bytes(query, parts);
   }
   if (p.on_grid) {
-    add_grid_blocks(query, p.step(), source);
+    add_grid_blocks(query, step_of(p), source);
     return source;
   }
   const Tensor weights = query.graph.value(query.layer().inputs[1]).constant;
-  source.blocks["w"] = gemm_weights_block(query.layer().op, weights, p.type, p.step());
+  source.blocks["w"] = gemm_weights_block(query.layer().op, weights, p.type, step_of(p));
   return source;
 }
 

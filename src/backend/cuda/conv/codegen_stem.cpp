@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The first convolution of an image network: few channels (planes of FP32 or 16 bits, as images arrive),
-// windows that move two columns at a time. One kernel reads the planes and writes channels-last, where
-// libraries want a copy of the image with its channels padded and then spend most of their products on
-// padding.
+// The first convolution of an image network: few channels (planes of FP32 or 16 bits, as images arrive, or
+// bytes of a grid), windows that move two columns at a time. One kernel reads the planes and writes
+// channels-last, 16 bits or bytes of a grid, where libraries want a copy of the image with its channels
+// padded and then spend most of their products on padding.
 //
 // K runs over channels, rows of the window and, inside, its columns, padded to 4 or 8 and shifted so that
 // windows begin at even columns. A block keeps the rows of the image that its windows see in shared memory as
@@ -38,9 +38,18 @@ struct Stem {
   int64_t k() const { return (rows() * columns + 15) / 16 * 16; }
 };
 
+// What is multiplied for results of that type: the type itself, or for bytes of a grid the first of 16 bits
+// that the layer may have.
+DType multiplied_type(const LayerQuery& query, DType result) {
+  if (is_half(result)) return result;
+  for (const DType type : layer_types(query))
+    if (is_half(type)) return type;
+  return DType::Undefined;
+}
+
 Support describe(const LayerQuery& query, const Tactic& tactic, Stem& s, ImplicitGemm& p) {
   Tactic as_pixels = tactic;
-  as_pixels.inputs[0] = tactic.outputs[0];
+  as_pixels.inputs[0] = {multiplied_type(query, tactic.outputs[0].dtype), kChannelsLast};
   if (const Support support = describe_gemm(query, as_pixels, p); !support.ok) return support;
   if (p.axes.size() != 2) return Support::no("not a convolution of images");
   if (!p.batches.is_constant(1)) return Support::no("groups");
@@ -57,6 +66,8 @@ Support describe(const LayerQuery& query, const Tactic& tactic, Stem& s, Implici
     return Support::no("windows of more than 8 columns or 16 rows");
   s.columns = s.w.kernel + s.shift > 4 ? 8 : 4;
   if (result_vector(query, tactic, p, 2, 1) < 2) return Support::no("an odd number of channels");
+  if (dtype_size(tactic.outputs[0].dtype) == 1 && !divides(4, p.n))
+    return Support::no("bytes of channels that are no multiple of 4");
   return {};
 }
 
@@ -91,42 +102,56 @@ int64_t shared_bytes(const Stem& s, const StemVariant& v, int64_t n) {
          4 * v.groups * 16 * (bn + 8) * 2;
 }
 
-std::vector<Tactic> list_stem(const LayerQuery& query, const Device& device) {
-  if (!std::holds_alternative<Conv>(query.layer().op) || !device.properties.is_hopper()) return {};
+std::vector<Tactic> list_typed_stem(const LayerQuery& query, const StoredTypes& types, const Device& device) {
   const Value &x = query.graph.value(query.layer().inputs[0]),
               &weights = query.graph.value(query.layer().inputs[1]);
-  std::vector<Tactic> tactics;
-  for (const DType type : layer_types(query)) {
-    if (!is_half(type)) continue;
-    Tactic base = typed_tactic(query, kStemRunner, "cuda_stem", {x.dtype, kLinear}, {type, kChannelsLast});
-    list_weights(query, type, base);
-    Stem s;
-    ImplicitGemm p;
-    if (base.support.ok && !is_kernel_float(x.dtype)) base.support = Support::no("not an image of floats");
-    if (base.support.ok && x.is_constant()) base.support = Support::no("the image is constant");
-    if (base.support.ok && !weights.is_constant())
-      base.support = Support::no("the weights are computed at run time");
-    if (base.support.ok && has_data_dependent_dims(query))
-      base.support = Support::no("the size of the result depends on data");
-    if (base.support.ok) base.support = describe(query, base, s, p);
-    if (!base.support.ok) {
-      tactics.push_back(std::move(base));
-      continue;
-    }
-    // Tiles that waste least of a row; blocks of more rows where there are enough of them.
-    int in_row = 8;
-    if (s.w.out.is_constant()) {
-      const int64_t tiles = (s.w.out.value() + 15) / 16, blocks = (tiles + 7) / 8;
-      in_row = static_cast<int>((tiles + blocks - 1) / blocks);
-    }
-    std::vector<StemVariant> variants = {
-        {1, in_row, 1}, {2, in_row, 2}, {1, in_row, 2}, {4, in_row, 2}, {4, in_row, 1}};
-    if (sizes_at_opt(p, query).m / 16 / in_row > 4.0 * device.properties.multiprocessors)
-      std::reverse(variants.begin(), variants.end());
-    for (const StemVariant& v : variants)
-      if (shared_bytes(s, v, p.n.value()) <= device.properties.shared_bytes_per_block)
-        tactics.push_back(with_variant(base, v.name(), v.params()));
+  Tactic base =
+      typed_tactic(query, kStemRunner, "cuda_stem", {types.input, kLinear}, {types.output, kChannelsLast});
+  list_weights(query, number_beside(query, types.output), base);
+  Stem s;
+  ImplicitGemm p;
+  if (base.support.ok && !stores_numbers(query, query.layer().inputs[0], {types.input, kLinear}))
+    base.support = Support::no("not an image of floats");
+  if (base.support.ok && x.is_constant()) base.support = Support::no("the image is constant");
+  if (base.support.ok && !weights.is_constant())
+    base.support = Support::no("the weights are computed at run time");
+  if (base.support.ok && has_data_dependent_dims(query))
+    base.support = Support::no("the size of the result depends on data");
+  if (base.support.ok) base.support = describe(query, base, s, p);
+  if (!base.support.ok) return {base};
+  // Tiles that waste least of a row; blocks of more rows where there are enough of them.
+  int in_row = 8;
+  if (s.w.out.is_constant()) {
+    const int64_t tiles = (s.w.out.value() + 15) / 16, blocks = (tiles + 7) / 8;
+    in_row = static_cast<int>((tiles + blocks - 1) / blocks);
   }
+  std::vector<StemVariant> variants = {
+      {1, in_row, 1}, {2, in_row, 2}, {1, in_row, 2}, {4, in_row, 2}, {4, in_row, 1}};
+  if (sizes_at_opt(p, query).m / 16 / in_row > 4.0 * device.properties.multiprocessors)
+    std::reverse(variants.begin(), variants.end());
+  std::vector<Tactic> tactics;
+  for (const StemVariant& v : variants)
+    if (shared_bytes(s, v, p.n.value()) <= device.properties.shared_bytes_per_block)
+      tactics.push_back(with_variant(base, v.name(), v.params()));
+  return tactics;
+}
+
+// The image as it is, or bytes of its grid; results of 16 bits, or bytes.
+std::vector<Tactic> list_stem(const LayerQuery& query, const Device& device) {
+  if (!std::holds_alternative<Conv>(query.layer().op) || !device.properties.is_hopper()) return {};
+  const ValueId image = query.layer().inputs[0];
+  const DType read = grid_bytes(query, image), written = grid_bytes(query, query.layer().outputs[0]);
+  std::vector<DType> results;
+  for (const DType type : layer_types(query))
+    if (is_half(type)) results.push_back(type);
+  if (written != DType::Undefined && !results.empty()) results.insert(results.begin(), written);
+  std::vector<Tactic> tactics;
+  for (const DType result : results)
+    for (const DType type : {read, query.graph.value(image).dtype}) {
+      if (type == DType::Undefined) continue;
+      const std::vector<Tactic> typed = list_typed_stem(query, {type, result}, device);
+      tactics.insert(tactics.end(), typed.begin(), typed.end());
+    }
   return tactics;
 }
 
@@ -154,7 +179,7 @@ LayerSource generate_stem(const LayerQuery& query, const Tactic& tactic, const D
   ImplicitGemm p;
   const Support support = describe(query, tactic, s, p);
   check(support.ok, "a refused convolution is generated: " + support.reason);
-  const DType type = tactic.outputs[0].dtype;
+  const DType result = tactic.outputs[0].dtype, type = p.type;
   const int64_t n = p.n.value(), bn = columns_of_block(n), rows_in = v.rows_in(s), words = v.words(),
                 threads = 128 * v.groups, weights = weight_bytes(s, bn);
   KernelBuilder b = start_kernel(query, tactic, "stem", type);
@@ -171,7 +196,7 @@ LayerSource generate_stem(const LayerQuery& query, const Tactic& tactic, const D
                {"TX", v.tiles},
                {"BN", bn},
                {"N", n},
-               {"V", vector_width(8, {p.n})},
+               {"V", vector_width(16 / dtype_size(result), {p.n})},
                {"WEIGHT_BYTES", weights},
                {"CHANNELS", s.channels},
                {"KH", s.h.kernel},
@@ -197,7 +222,7 @@ LayerSource generate_stem(const LayerQuery& query, const Tactic& tactic, const D
          ", ox0, oy0};");
   writer.result_in_place(2);
   b.line("compute_stem(" + b.input(0, tactic.inputs[0].dtype) + ", " + b.packed("w", storage_name(type)) +
-         ", " + b.output(0, type) + ", extents, tile, place, tail);");
+         ", " + b.output(0, result) + ", extents, tile, place, tail);");
   LayerSource source{.kernels = {b.finish()}};
   const Tensor constant = query.graph.value(query.layer().inputs[1]).constant;
   const int64_t bytes = ceil_div(Dim(constant.extents()[0]), Dim(bn)).value() * weight_bytes(s, bn);

@@ -63,9 +63,18 @@ DEV void load_rows(u32* xs, const Pixel* planes, const StemExtents& e, const Ste
   }
 }
 
-template <class Pixel, class Place, class Tail>
-DEV void compute_stem(const Pixel* planes, const T* weights, T* result, const StemExtents& e,
+// Results of 16 bits, or bytes of a grid.
+template <class R> DEV void put_pair(R* to, const float (&v)[2]) {
+  if constexpr (sizeof(R) == sizeof(T))
+    *(u32*)to = PAIR(v[0], v[1]);
+  else
+    store_pair(to, v);
+}
+
+template <class Pixel, class R, class Place, class Tail>
+DEV void compute_stem(const Pixel* planes, const T* weights, R* result, const StemExtents& e,
                       const StemTile& tile, Place place, const Tail& tail) {
+  constexpr int PITCH = BN + 16 / (int)sizeof(R);  // of a warp's results, which wait to be whole vectors
   const idx n0 = blockIdx.y * BN;
   char* base = aligned_shared_memory();
   u32* xs = (u32*)(base + WEIGHT_BYTES);
@@ -78,7 +87,7 @@ DEV void compute_stem(const Pixel* planes, const T* weights, T* result, const St
   copy_wait<0>();
   stored_before_products();
   __syncthreads();
-  T* strip = (T*)(xs + (CHANNELS * ROWS_IN * WORDS + 3) / 4 * 4) + warp * 16 * (BN + 8);
+  R* strip = (R*)(xs + (CHANNELS * ROWS_IN * WORDS + 3) / 4 * 4) + warp * 16 * PITCH;
   typename Tail::Operands operands[BN / 8];
   if constexpr (!HAS_OPERANDS) {
 #pragma unroll
@@ -124,7 +133,7 @@ DEV void compute_stem(const Pixel* planes, const T* weights, T* result, const St
           tail.fetch(at < 0 ? 0 : at, at < 0 ? 0 : channel, operands[c]);
         }
         tail.apply(operands[c], v);
-        *(u32*)(strip + (g + 8 * r) * (BN + 8) + c * 8 + t * 2) = PAIR(v[0], v[1]);
+        put_pair(strip + (g + 8 * r) * PITCH + c * 8 + t * 2, v);
       }
     }
     __syncwarp();
@@ -132,8 +141,8 @@ DEV void compute_stem(const Pixel* planes, const T* weights, T* result, const St
     for (int i = lane; i < 16 * (BN / V); i += 32) {
       const int row = i / (BN / V), channel = i % (BN / V) * V;
       const idx at = place_of(tile.ox0 + column + row, n0 + channel);
-      u32 w[V / 2];
-      load_words(strip + row * (BN + 8) + channel, w);
+      u32 w[V * sizeof(R) / 4];
+      load_words(strip + row * PITCH + channel, w);
       if (at >= 0) store_words(result + at, w);
     }
     __syncwarp();

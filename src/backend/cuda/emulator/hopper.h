@@ -37,13 +37,16 @@ inline void complete(Barrier& b) {
   b.phase ^= 1;
   ++progress;
 }
-inline char* swizzled(size_t address) {
-  return shared() + (address ^ (address >> 7 & 7) << 4);
+// Of a tile whose rows have so many bytes: the places of 16 bytes in rows of 128, or of pairs of rows of 64,
+// change with the number of the 128 bytes.
+inline char* swizzled(size_t address, size_t row_bytes = 128) {
+  return shared() + (address ^ (address >> 7 & (row_bytes / 16 - 1)) << 4);
 }
 // Element `from` of the map's memory, or zero, to place `to` of the box.
 inline void copy_element(const TensorMap* map, bool inside, long long from, size_t box, int to) {
   const auto bytes = static_cast<size_t>(map->bytes);
-  char* const place = swizzled(box + static_cast<size_t>(to) * bytes);
+  const size_t row_bytes = static_cast<size_t>(map->box[0]) * bytes;
+  char* const place = swizzled(box + static_cast<size_t>(to) * bytes, row_bytes);
   if (inside)
     memcpy(place, map->base + from * map->bytes, bytes);
   else
@@ -175,8 +178,9 @@ inline void store_matrix(void* row, const u32 (&r)[4]) {
   for (int m = 0; m < 4; ++m) memcpy(emulator::get<char*>(m * 8 + l / 4) + (l % 4) * 4, &r[m], 4);
   emulator::warp_meet();
 }
+template <int ROW_BYTES = 128>
 inline u64 tile_operand(const void* tile) {
-  return shared_address(tile) >> 4;
+  return shared_address(tile) >> 4 | static_cast<u64>(ROW_BYTES) << 32;
 }
 inline void multiply_begin() {}
 inline void multiply_commit() {}
@@ -191,7 +195,11 @@ inline void multiply_tile(float (&d)[N], u64 a, u64 b, Widen widen16) {
   const auto row_of = [&](u64 tile, int row, float* to) {
     for (int k = 0; k < 16; ++k) {
       u16 x;
-      memcpy(&x, emulator::swizzled((tile << 4) + static_cast<size_t>(row * 128 + k * 2)), 2);
+      const size_t row_bytes = tile >> 32, start = (tile & 0xffffffff) << 4;
+      memcpy(&x,
+             emulator::swizzled(start + static_cast<size_t>(row) * row_bytes + static_cast<size_t>(2 * k),
+                                row_bytes),
+             2);
       to[k] = widen16(x);
     }
   };
@@ -217,7 +225,9 @@ template <class Sum, int N, class Product>
 inline void multiply_bytes(Sum (&d)[N], u64 a, u64 b, Product product) {
   const int t = static_cast<int>(threadIdx.x % 128);
   const auto byte_of = [](u64 tile, int row, int k) {
-    return static_cast<unsigned char>(*emulator::swizzled((tile << 4) + static_cast<size_t>(row * 128 + k)));
+    const size_t row_bytes = tile >> 32, start = (tile & 0xffffffff) << 4;
+    return static_cast<unsigned char>(*emulator::swizzled(
+        start + static_cast<size_t>(row) * row_bytes + static_cast<size_t>(k), row_bytes));
   };
   for (int j = 0; j < N / 4; ++j)
     for (int e = 0; e < 2; ++e)
@@ -255,7 +265,7 @@ inline void multiply_registers(float (&d)[N], const u32 (&a)[4], u64 b, Widen wi
     for (int e = 0; e < 2; ++e)
       for (int k = 0; k < 16; ++k) {
         u16 x;
-        memcpy(&x, emulator::swizzled((b << 4) + place(8 * j + l % 4 * 2 + e, k)), 2);
+        memcpy(&x, emulator::swizzled(((b & 0xffffffff) << 4) + place(8 * j + l % 4 * 2 + e, k)), 2);
         for (int h = 0; h < 2; ++h) d[4 * j + 2 * h + e] += rows[h][k] * widen16(x);
       }
 }
