@@ -89,7 +89,8 @@ NetworkTensors NetworkBuilder::loop(const NetworkTensor& trip_count, const Netwo
         add_outputs(*state, results, who);
       });
     };
-    onnx::WithBodies made = onnx::make_loop(state_->builder(), layer, operands, names, fill);
+    onnx::ChangingDims changing;
+    onnx::WithBodies made = onnx::make_loop(state_->builder(), layer, operands, names, fill, changing);
     return tensors(add_layer(*state_, std::move(made), layer, "Loop"));
   });
 }

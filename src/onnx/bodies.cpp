@@ -14,9 +14,9 @@ Dim own_symbol(const std::string& node, size_t value, size_t dim) {
   return Dim::symbol(symbol_name(node) + ".carried" + std::to_string(value) + ".dim" + std::to_string(dim));
 }
 
-// The shape that the body takes next time: a symbol where the dim was another one behind the iteration. False
-// when nothing changed.
-bool widen(Shape& taken, const Shape& given, const std::string& node, size_t value) {
+// Notes the dims of the value that are others behind an iteration. False when there are none.
+bool find_changing(const Shape& taken, const Shape& given, const std::string& node, size_t value,
+                   ChangingDims& changing) {
   if (taken.size() != given.size())
     throw_unsupported("carried value " + std::to_string(value) + " has rank " + std::to_string(taken.size()) +
                       " before an iteration and rank " + std::to_string(given.size()) + " after it");
@@ -24,7 +24,7 @@ bool widen(Shape& taken, const Shape& given, const std::string& node, size_t val
   for (size_t d = 0; d < taken.size(); ++d) {
     const Dim own = own_symbol(node, value, d);
     if (taken[d] == given[d] || taken[d] == own) continue;
-    taken[d] = own;
+    changing.emplace(value, d);
     changed = true;
   }
   return changed;
@@ -85,12 +85,14 @@ WithBodies make_if(const GraphBuilder& around, ValueId condition, const FillBody
 }
 
 WithBodies make_loop(const GraphBuilder& around, const std::string& node, Values operands,
-                     const InputNames& names, const FillBody& fill) {
+                     const InputNames& names, const FillBody& fill, ChangingDims& changing) {
   const size_t carried = operands.size() - kLoopOwnInputs;
   const auto start = [&](size_t i) -> const Value& { return around.value(operands[kLoopOwnInputs + i]); };
   std::vector<Shape> taken;
   for (size_t i = 0; i < carried; ++i) taken.push_back(start(i).shape);
   while (true) {
+    for (const auto& [value, dim] : changing)
+      if (value < carried && dim < taken[value].size()) taken[value][dim] = own_symbol(node, value, dim);
     BodyBuilder body;
     body.add_input(DType::Int64, {}, names[0]);
     body.add_input(DType::Bool, {}, names[1]);
@@ -98,7 +100,8 @@ WithBodies make_loop(const GraphBuilder& around, const std::string& node, Values
     fill(body);
     bool changed = false;
     for (size_t i = 0; i < carried; ++i)
-      changed |= widen(taken[i], body.graph.value(body.graph.outputs()[1 + i]).shape, node, i);
+      changed |=
+          find_changing(taken[i], body.graph.value(body.graph.outputs()[1 + i]).shape, node, i, changing);
     if (changed) continue;
     append(operands, body.captured);
     const size_t outputs = body.graph.outputs().size() - 1;

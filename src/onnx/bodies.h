@@ -5,7 +5,9 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "onnx/graph_builder.h"
@@ -45,11 +47,14 @@ struct WithBodies {
 
 WithBodies make_if(const GraphBuilder& around, ValueId condition, const FillBody& fill_then,
                    const FillBody& fill_else);
+// Dims of carried values (value, dim) that differ from one iteration to the next.
+using ChangingDims = std::set<std::pair<size_t, size_t>>;
 // `operands`: trip count and condition, absent or not, and the carried values. The body is filled again with
 // a symbol in the place of each dim that is another one after an iteration than before it, until nothing
-// changes; `node` names these symbols.
+// changes; `node` names these symbols. `changing`: what was found when this loop was made before, and then
+// what is found now. Without it loops in loops are filled as often as there are ways to fill those around.
 WithBodies make_loop(const GraphBuilder& around, const std::string& node, Values operands,
-                     const InputNames& names, const FillBody& fill);
+                     const InputNames& names, const FillBody& fill, ChangingDims& changing);
 // `op` has all but its body; its axes may count from the end.
 WithBodies make_scan(const GraphBuilder& around, Scan op, Values operands, const InputNames& names,
                      const FillBody& fill);

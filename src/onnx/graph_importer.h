@@ -92,11 +92,18 @@ class GraphImporter {
   // Nothing where a body does more with a sequence than to append to it.
   std::optional<Values> import_appending_loop(NodeImport& node, Scope& scope);
   Values import_loop_of_slices(NodeImport& node, Scope& scope);
+  Values make_loop_of_slices(NodeImport& node, Scope& scope);
   // Carried value `carried` of a loop as slices: a sequence, which may be empty.
   ValueId first_slices(NodeImport& node, Scope& scope, size_t carried);
   struct ElementType {
     DType dtype = DType::Undefined;
     Shape shape;
+  };
+  // What an iteration puts into an empty sequence, as it was found for these operands of the loop.
+  struct FirstElement {
+    std::vector<Shape> operands;
+    std::optional<ElementType> type;
+    bool is_reused = false;
   };
   std::optional<ElementType> type_of_first(NodeImport& node, Scope& scope, size_t carried);
   std::optional<Values> unroll_loop(NodeImport& node, const GraphProto& proto, Scope& scope);
@@ -133,6 +140,11 @@ class GraphImporter {
   int64_t nodes_seen_ = 0;
   ImportLog log_;
   Sequences sequences_;
+  // By loop, for the next time that the body around it is imported; without, loops in loops would import theirs
+  // as often as there are ways to import those around.
+  std::map<std::string, ChangingDims, std::less<>> changing_dims_;
+  std::map<std::string, FirstElement, std::less<>> first_elements_;  // "loop/carried value"
+  std::set<std::string, std::less<>> giving_slices_;  // the Ifs whose branches give lists of other lengths
   std::set<std::string, std::less<>> strings_;
 };
 

@@ -94,9 +94,11 @@ std::optional<Values> GraphImporter::import_appending_loop(NodeImport& node, Sco
   const Origin origin{node.name(), std::string(node.op_type())};
   std::deque<std::string> names;
   const GraphProto scanning = scanning_body(proto, appends, names);
-  const Values results = add_with_bodies(
-      node, make_loop(node.builder(), node.name(), kept, input_names(scanning),
-                      [&](BodyBuilder& body) { import_whole_body(scanning, node, scope, body); }));
+  const Values results =
+      add_with_bodies(node, make_loop(
+                                node.builder(), node.name(), kept, input_names(scanning),
+                                [&](BodyBuilder& body) { import_whole_body(scanning, node, scope, body); },
+                                changing_dims_[node.name()]));
   // Carried values in the order of the body, sequences among them, then what was scanned before.
   Values all(results.begin(), results.end() - static_cast<std::ptrdiff_t>(appends.size()));
   for (size_t i = 0; i < appends.size(); ++i) {

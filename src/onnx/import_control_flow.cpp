@@ -179,12 +179,15 @@ Values GraphImporter::import_choice(NodeImport& node, Scope& scope) {
     node.fail("its branches give " + std::to_string(then_proto->outputs.size()) + " and " +
               std::to_string(else_proto->outputs.size()) + " values");
   const size_t problems = problems_.size();
-  try {
-    return import_choice_of(node, scope, SequenceForm::Lists);
-  } catch (const SequencesDiffer&) {
-    problems_.resize(problems);
-    return import_choice_of(node, scope, SequenceForm::Slices);
+  if (!giving_slices_.contains(node.name())) {
+    try {
+      return import_choice_of(node, scope, SequenceForm::Lists);
+    } catch (const SequencesDiffer&) {
+      problems_.resize(problems);
+      giving_slices_.insert(node.name());
+    }
   }
+  return import_choice_of(node, scope, SequenceForm::Slices);
 }
 
 Values GraphImporter::import_choice_of(NodeImport& node, Scope& scope, SequenceForm form) {
@@ -340,9 +343,10 @@ Values GraphImporter::import_repetition(NodeImport& node, Scope& scope) {
   const GraphProto& proto = *node.graph("body");
   for (size_t i = kLoopOwnInputs; i < node.input_count(); ++i)
     no_strings(node, i);  // carried values are there
-  return add_with_bodies(node,
-                         make_loop(node.builder(), node.name(), loop_operands(node), input_names(proto),
-                                   [&](BodyBuilder& body) { import_whole_body(proto, node, scope, body); }));
+  return add_with_bodies(node, make_loop(
+                                   node.builder(), node.name(), loop_operands(node), input_names(proto),
+                                   [&](BodyBuilder& body) { import_whole_body(proto, node, scope, body); },
+                                   changing_dims_[node.name()]));
 }
 
 Values GraphImporter::import_scan(NodeImport& node, Scope& scope) {

@@ -17,6 +17,23 @@ Values GraphImporter::import_sequence_loop(NodeImport& node, Scope& scope) {
 }
 
 Values GraphImporter::import_loop_of_slices(NodeImport& node, Scope& scope) {
+  const size_t problems = problems_.size();
+  try {
+    return make_loop_of_slices(node, scope);
+  } catch (const UnsupportedError&) {
+    // What is known of its sequences may have been found when values that its body captures had other shapes.
+    const auto is_of_loop = [&](const auto& entry) { return entry.first.starts_with(node.name() + "/"); };
+    const bool was_reused =
+        std::any_of(first_elements_.begin(), first_elements_.end(),
+                    [&](const auto& entry) { return is_of_loop(entry) && entry.second.is_reused; });
+    if (!was_reused) throw;
+    std::erase_if(first_elements_, is_of_loop);
+    problems_.resize(problems);
+    return make_loop_of_slices(node, scope);
+  }
+}
+
+Values GraphImporter::make_loop_of_slices(NodeImport& node, Scope& scope) {
   const GraphProto& proto = *node.graph("body");
   Values operands = loop_operands(node);
   std::vector<bool> is_slices(operands.size());
@@ -40,8 +57,8 @@ Values GraphImporter::import_loop_of_slices(NodeImport& node, Scope& scope) {
     }
     if (problems_.size() != problems) throw_unsupported("a node of its body is not supported");
   };
-  Values results =
-      add_with_bodies(node, make_loop(node.builder(), node.name(), operands, input_names(proto), fill));
+  Values results = add_with_bodies(node, make_loop(node.builder(), node.name(), operands, input_names(proto),
+                                                   fill, changing_dims_[node.name()]));
   for (size_t i = kLoopOwnInputs; i < is_slices.size(); ++i)
     if (is_slices[i]) results[i - kLoopOwnInputs] = sequences_.add_slices(results[i - kLoopOwnInputs]);
   return results;
@@ -52,13 +69,23 @@ ValueId GraphImporter::first_slices(NodeImport& node, Scope& scope, size_t carri
   const Origin origin{node.name(), std::string(node.op_type())};
   if (sequences_.stacked(sequence) != kNoValue || !sequences_.elements(sequence).empty())
     return sequences_.as_slices(node.builder(), origin, sequence);
-  auto type = type_of_first(node, scope, carried);
-  if (!type)
+  std::vector<Shape> operands;
+  for (const ValueId id : node.inputs())
+    if (id >= 0) operands.push_back(node.shape_of(id));
+  FirstElement& first = first_elements_[node.name() + "/" + std::to_string(carried)];
+  first.is_reused = first.type && first.operands == operands;
+  if (!first.is_reused) {
+    first = {operands, {}, false};
+    std::optional<ElementType> found = type_of_first(node, scope, carried);
+    first.type = std::move(found);
+  }
+  if (!first.type)
     throw_unsupported("nothing says of which tensors the sequence '" +
                       std::string(node.graph("body")->inputs[kLoopOwnInputs + carried].name) +
                       "' of its body is, which is empty in the first iteration");
-  type->shape.insert(type->shape.begin(), 0);
-  return node.expand(node.scalar(0, type->dtype), type->shape, "none");
+  Shape none = first.type->shape;
+  none.insert(none.begin(), 0);
+  return node.expand(node.scalar(0, first.type->dtype), none, "none");
 }
 
 // What the body puts into the empty sequence in a first iteration, else what the model says of it.

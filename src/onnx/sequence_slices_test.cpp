@@ -133,6 +133,37 @@ TEST(SequenceSlices, ALoopBeginsWithNone) {
   EXPECT_EQ(read.run({floats({3, 2}, {1, 2, 3, 4, 5, 6}), number(0)})[0], Numbers{});
 }
 
+// Bodies that lie in one another, each of which has to be imported again when it is known what changes: were
+// each imported again for every way to import those around it, this would take days.
+std::string nested_body(int depth, bool of_sequences) {
+  const std::string d = std::to_string(depth), s = "s" + d, t = "t" + d;
+  TestModel body;
+  body.input("i" + d, kInt64, {}).input("on" + d, kBool, {});
+  of_sequences ? body.list_input(s, kFloat, {""}) : body.input(s, kFloat, {"", "2"});
+  body.output("still" + d, kBool).output(t).node("Identity", {"on" + d}, {"still" + d});
+  if (depth == 0 && of_sequences) return body.node("SequenceInsert", {s, "x", "zero"}, {t}).graph();
+  if (depth == 0) return body.node("Concat", {s, "x"}, {t}, {TestModel::int_attribute("axis", 0)}).graph();
+  const Names inside = {TestModel::graph_attribute("body", nested_body(depth - 1, of_sequences))};
+  if (!of_sequences) return body.node("Loop", {"n", "", s}, {t}, inside).graph();
+  body.node("SequenceEmpty", {}, {"e" + d}).node("Loop", {"n", "", "e" + d}, {"u" + d}, inside);
+  body.node("SequenceAt", {"u" + d, "zero"}, {"a" + d});
+  return body.node("SequenceInsert", {s, "a" + d, "zero"}, {t}).graph();
+}
+
+TEST(SequenceSlices, LoopsInLoopsAreImportedAFewTimes) {
+  const Names rows = {TestModel::graph_attribute("body", nested_body(24, false))};
+  TestModel growing;
+  growing.input("n", kInt64, {}).input("x", kFloat, {"3", "2"}).output("y");
+  growing.node("Loop", {"n", "", "x"}, {"y"}, rows);
+  EXPECT_EQ(ImportedGraph(growing).run({number(1), floats({3, 2}, {1, 2, 3, 4, 5, 6})})[0].size(), 12u);
+  const Names lists = {TestModel::graph_attribute("body", nested_body(24, true))};
+  TestModel inserting;
+  inserting.input("n", kInt64, {}).input("x", kFloat, {"2"}).ints("zero", {0}).output("y");
+  inserting.node("SequenceEmpty", {}, {"e"}).node("Loop", {"n", "", "e"}, {"u"}, lists);
+  inserting.node("SequenceAt", {"u", "zero"}, {"y"});
+  EXPECT_EQ(ImportedGraph(inserting).run({number(1), floats({2}, {7, 8})})[0], (Numbers{7, 8}));
+}
+
 TEST(SequenceSlices, AMapOverThem) {
   TestModel body;
   body.input("p", kFloat, {"2"}).input("q", kFloat, {"2"}).node("Mul", {"p", "q"}, {"r"}).output("r");
