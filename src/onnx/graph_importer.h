@@ -140,8 +140,8 @@ class GraphImporter {
   int64_t nodes_seen_ = 0;
   ImportLog log_;
   Sequences sequences_;
-  // By loop, for the next time that the body around it is imported; without, loops in loops would import theirs
-  // as often as there are ways to import those around.
+  // By loop, for the next time that the body around it is imported; without, loops in loops would import
+  // theirs as often as there are ways to import those around.
   std::map<std::string, ChangingDims, std::less<>> changing_dims_;
   std::map<std::string, FirstElement, std::less<>> first_elements_;  // "loop/carried value"
   std::set<std::string, std::less<>> giving_slices_;  // the Ifs whose branches give lists of other lengths

@@ -345,18 +345,53 @@ std::string remade() {
   return m.bytes();
 }
 
+// Rows as a sequence, which a loop turns, branches make shorter or longer, and a map changes.
+std::string sequences() {
+  TestModel turn;
+  turn.input("k", kInt64, {}).input("on", kBool, {}).list_input("s", kFloat, {"4"});
+  turn.output("still", kBool).output("next").node("Identity", {"on"}, {"still"}).ints("first", {0});
+  turn.node("SequenceAt", {"s", "first"}, {"one"}).node("SequenceErase", {"s", "first"}, {"rest"});
+  turn.node("Tanh", {"one"}, {"changed"}).node("SequenceInsert", {"rest", "changed"}, {"next"});
+  TestModel shorter, longer, negative;
+  shorter.node("SequenceErase", {"turned"}, {"fewer"}).output("fewer");
+  longer.node("SequenceInsert", {"turned", "w", "place"}, {"more"}).output("more");
+  negative.input("row", kFloat, {"4"}).node("Neg", {"row"}, {"other"}).output("other");
+  TestModel m(17);
+  m.input("x", kFloat, {"N", "4"}).input("n", kInt64, {}).input("c", kBool, {}).input("place", kInt64, {});
+  m.output("y").output("count", kInt64);
+  weights(m, "w", {4});
+  m.node("SplitToSequence", {"x"}, {"rows"}, {integer("axis", 0), integer("keepdims", 0)});
+  m.node("Loop", {"n", "", "rows"}, {"turned"}, {TestModel::graph_attribute("body", turn.graph())});
+  m.node("If", {"c"}, {"some"},
+         {TestModel::graph_attribute("then_branch", shorter.graph()),
+          TestModel::graph_attribute("else_branch", longer.graph())});
+  m.node("SequenceMap", {"some"}, {"mapped"}, {TestModel::graph_attribute("body", negative.graph())});
+  m.node("ConcatFromSequence", {"mapped"}, {"y"}, {integer("axis", 0), integer("new_axis", 1)});
+  m.node("SequenceLength", {"mapped"}, {"count"});
+  return m.bytes();
+}
+
 }  // namespace
 
 std::vector<Source> source_models() {
-  return {{"convolutions", convolutions()}, {"depthwise", depthwise()},
-          {"perceptron", perceptron()},     {"attention", attention()},
-          {"positions", positions()},       {"movement", movement()},
-          {"selection", selection()},       {"upsampling", upsampling()},
-          {"quantized", quantized()},       {"reductions", reductions()},
-          {"indices", indices()},           {"gates", gates()},
-          {"recurrent", recurrent()},       {"sampling", sampling()},
-          {"signals", signals()},           {"bodies", bodies()},
-          {"remade", remade()}};
+  return {{"convolutions", convolutions()},
+          {"depthwise", depthwise()},
+          {"perceptron", perceptron()},
+          {"attention", attention()},
+          {"positions", positions()},
+          {"movement", movement()},
+          {"selection", selection()},
+          {"upsampling", upsampling()},
+          {"quantized", quantized()},
+          {"reductions", reductions()},
+          {"indices", indices()},
+          {"gates", gates()},
+          {"recurrent", recurrent()},
+          {"sampling", sampling()},
+          {"signals", signals()},
+          {"bodies", bodies()},
+          {"remade", remade()},
+          {"sequences", sequences()}};
 }
 
 }  // namespace fuzz
