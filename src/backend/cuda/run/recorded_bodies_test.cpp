@@ -11,8 +11,8 @@
 #include "backend/cuda/device/stream.h"
 #include "backend/cuda/run/body_kernels.h"
 #include "ir/text.h"
-#include "ir/verify.h"
 #include "lathe_device_text/conditions.h"
+#include "ops/build.h"
 #include "ops/interpreter.h"
 
 namespace lathe::cuda {
