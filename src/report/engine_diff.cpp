@@ -227,6 +227,7 @@ class LayerObserver {
 
   // Before the layer runs: it may overwrite its operands.
   void before(size_t layer) {
+    tactic_ = &context_.engine().choices(context_.profile())[layer].tactic;
     operands_.clear();
     own_operands_.clear();
     known_operands_ = true;
@@ -246,7 +247,7 @@ class LayerObserver {
   void after(size_t layer) {
     const NodeId id = graph_.order()[layer];
     const Node& node = graph_.node(id);
-    const auto& tactic = context_.engine().choices(context_.profile())[layer].tactic;
+    const Tactic& tactic = *tactic_;
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const ValueId output = node.outputs[i];
       if (output == kNoValue) continue;
@@ -314,8 +315,11 @@ class LayerObserver {
     difference.local = compare(actual, results[output]);
   }
 
-  // The type that limits a layer's accuracy: the narrowest float of its operands and result.
+  // The type that limits a layer's accuracy: the narrowest float of its operands and result, or what its
+  // tactic makes of wider ones to multiply them.
   DType compute_type(const Node& node, ValueId output) const {
+    for (const DType type : {DType::Float16, DType::BFloat16})
+      if (tactic_->params.get(dtype_name(type), 0) != 0) return type;
     DType narrowest = graph_.value(output).number_type();
     if (!is_float(narrowest)) return narrowest;
     for (const ValueId input : node.inputs) {
@@ -351,6 +355,7 @@ class LayerObserver {
   SymbolValues symbols_;
   Values operands_;                   // of the model's graph
   std::vector<Tensor> own_operands_;  // of the layer, in order
+  const Tactic* tactic_ = nullptr;    // of the layer
   bool known_operands_ = true;
   int64_t terms_ = 1;  // of each of the layer's sums
 };

@@ -130,9 +130,13 @@ std::vector<Tactic> list_typed_stem(const LayerQuery& query, const StoredTypes& 
   if (sizes_at_opt(p, query).m / 16 / in_row > 4.0 * device.properties.multiprocessors)
     std::reverse(variants.begin(), variants.end());
   std::vector<Tactic> tactics;
-  for (const StemVariant& v : variants)
-    if (shared_bytes(s, v, p.n.value()) <= device.properties.shared_bytes_per_block)
-      tactics.push_back(with_variant(base, v.name(), v.params()));
+  for (const StemVariant& v : variants) {
+    if (shared_bytes(s, v, p.n.value()) > device.properties.shared_bytes_per_block) continue;
+    TacticParams params = v.params();
+    if (!is_half(types.output))
+      params.set(std::string(dtype_name(p.type)), 1);  // reports ask what is multiplied
+    tactics.push_back(with_variant(base, v.name(), params));
+  }
   return tactics;
 }
 
