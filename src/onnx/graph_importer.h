@@ -88,7 +88,6 @@ class GraphImporter {
   Values import_choice_of(NodeImport& node, Scope& scope, SequenceForm form);
   Values import_loop(NodeImport& node, Scope& scope);
   Values import_repetition(NodeImport& node, Scope& scope);
-  Values import_sequence_loop(NodeImport& node, Scope& scope);
   // Nothing where a body does more with a sequence than to append to it.
   std::optional<Values> import_appending_loop(NodeImport& node, Scope& scope);
   Values import_loop_of_slices(NodeImport& node, Scope& scope);

@@ -91,7 +91,6 @@ std::optional<Values> GraphImporter::import_appending_loop(NodeImport& node, Sco
     if (!append) return std::nullopt;
     appends.push_back(*append);
   }
-  const Origin origin{node.name(), std::string(node.op_type())};
   std::deque<std::string> names;
   const GraphProto scanning = scanning_body(proto, appends, names);
   const Values results =
@@ -109,7 +108,7 @@ std::optional<Values> GraphImporter::import_appending_loop(NodeImport& node, Sco
       parts.push_back(stacked);
     else
       for (const ValueId element : sequences_.elements(before))
-        parts.push_back(as_slice(node.builder(), origin, element));
+        parts.push_back(as_slice(node.builder(), node.origin(), element));
     parts.push_back(slices);
     const ValueId whole = parts.size() == 1 ? slices : node.add(Concat{.axis = 0}, parts, "appended");
     all.insert(all.begin() + static_cast<std::ptrdiff_t>(appends[i].carried), sequences_.add_slices(whole));

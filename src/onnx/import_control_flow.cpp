@@ -145,7 +145,7 @@ GraphImporter::Lengths GraphImporter::import_body(const GraphProto& proto, NodeI
         !Sequences::is_sequence(id) && body.builder.is_strings(id))
       throw_unsupported(
           "its body gives strings, which is supported only where the condition or count is constant");
-  Lengths lengths = add_outputs(proto.outputs, inner, {node.name(), std::string(node.op_type())}, form);
+  Lengths lengths = add_outputs(proto.outputs, inner, node.origin(), form);
   body.builder.editor().remove_dead_nodes();
   return lengths;
 }
@@ -259,12 +259,14 @@ Values GraphImporter::import_sequence_map(NodeImport& node, Scope& scope) {
 
 // A scan over the slices.
 Values GraphImporter::map_slices(NodeImport& node, const GraphProto& proto, Scope& scope) {
-  const Origin origin{node.name(), std::string(node.op_type())};
   Values operands;
   InputNames names;
   for (size_t k = 0; k < node.input_count(); ++k) {
-    if (!Sequences::is_sequence(node.in(k))) continue;
-    operands.push_back(sequences_.as_slices(node.builder(), origin, node.in(k)));
+    if (!Sequences::is_sequence(node.in(k))) {
+      no_strings(node, k);
+      continue;
+    }
+    operands.push_back(sequences_.as_slices(node.builder(), node.origin(), node.in(k)));
     names.emplace_back(proto.inputs[k].name);
   }
   const Scan op{.input_axes = Ints(operands.size(), 0),
@@ -338,8 +340,10 @@ std::optional<Values> GraphImporter::unroll_loop(NodeImport& node, const GraphPr
 }
 
 Values GraphImporter::import_repetition(NodeImport& node, Scope& scope) {
-  if (std::any_of(node.inputs().begin(), node.inputs().end(), Sequences::is_sequence))
-    return import_sequence_loop(node, scope);
+  if (std::any_of(node.inputs().begin(), node.inputs().end(), Sequences::is_sequence)) {
+    auto results = import_appending_loop(node, scope);
+    return results ? *std::move(results) : import_loop_of_slices(node, scope);
+  }
   const GraphProto& proto = *node.graph("body");
   for (size_t i = kLoopOwnInputs; i < node.input_count(); ++i)
     no_strings(node, i);  // carried values are there

@@ -11,11 +11,6 @@
 
 namespace lathe::onnx {
 
-Values GraphImporter::import_sequence_loop(NodeImport& node, Scope& scope) {
-  if (auto results = import_appending_loop(node, scope)) return *std::move(results);
-  return import_loop_of_slices(node, scope);
-}
-
 Values GraphImporter::import_loop_of_slices(NodeImport& node, Scope& scope) {
   const size_t problems = problems_.size();
   try {
@@ -66,9 +61,8 @@ Values GraphImporter::make_loop_of_slices(NodeImport& node, Scope& scope) {
 
 ValueId GraphImporter::first_slices(NodeImport& node, Scope& scope, size_t carried) {
   const ValueId sequence = node.in(kLoopOwnInputs + carried);
-  const Origin origin{node.name(), std::string(node.op_type())};
   if (sequences_.stacked(sequence) != kNoValue || !sequences_.elements(sequence).empty())
-    return sequences_.as_slices(node.builder(), origin, sequence);
+    return sequences_.as_slices(node.builder(), node.origin(), sequence);
   std::vector<Shape> operands;
   for (const ValueId id : node.inputs())
     if (id >= 0) operands.push_back(node.shape_of(id));

@@ -41,6 +41,7 @@ class NodeImport {
 
   const std::string& name() const { return setup_.name; }
   std::string_view op_type() const { return setup_.proto.op_type; }
+  const Origin& origin() const { return origins_.front(); }  // what its layers implement
   int64_t opset() const { return setup_.opset; }
 
   // --- inputs and outputs

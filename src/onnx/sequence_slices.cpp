@@ -9,18 +9,16 @@
 namespace lathe::onnx {
 namespace {
 
-std::vector<Origin> origins(const Origin& node) {
-  return {node};
-}
-Origin origin_of(const NodeImport& node) {
-  return {node.name(), std::string(node.op_type())};
-}
-
-// Input `input` as one number, counted from the front of a sequence of `count`.
-ValueId read_position(NodeImport& node, size_t input, ValueId count) {
+// Input `input` as one number.
+ValueId one_position(NodeImport& node, size_t input) {
   const Dim numbers = element_count(node.shape(input));
   if (numbers.is_constant() && numbers.value() != 1) node.fail("its position is not one number");
-  const ValueId given = node.cast(node.reshape(node.in(input), {}, "position"), DType::Int64);
+  return node.reshape(node.in(input), {}, "position");
+}
+
+// The same, counted from the front of a sequence of `count`.
+ValueId read_position(NodeImport& node, size_t input, ValueId count) {
+  const ValueId given = node.cast(one_position(node, input), DType::Int64);
   const ValueId from_end =
       node.pointwise(PointwiseCode::Less, {given, node.scalar(0, DType::Int64)}, "from_end");
   const ValueId counted = node.pointwise(PointwiseCode::Add, {given, count}, "counted");
@@ -68,7 +66,7 @@ void check_fits(const NodeImport& node, ValueId slices, ValueId element) {
 ValueId as_slice(GraphBuilder& builder, const Origin& node, ValueId element) {
   Shape shape = builder.value(element).shape;
   shape.insert(shape.begin(), 1);
-  return builder.add(node.name + "/slice", ReshapeOp{.shape = shape}, {element}, origins(node))[0];
+  return builder.add(node.name + "/slice", ReshapeOp{.shape = shape}, {element}, {node})[0];
 }
 
 ValueId stack_slices(GraphBuilder& builder, const Origin& node, const Values& elements) {
@@ -85,7 +83,7 @@ ValueId stack_slices(GraphBuilder& builder, const Origin& node, const Values& el
     parts.push_back(as_slice(builder, node, element));
   }
   if (parts.size() == 1) return parts[0];
-  return builder.add(node.name + "/slices", Concat{.axis = 0}, parts, origins(node))[0];
+  return builder.add(node.name + "/slices", Concat{.axis = 0}, parts, {node})[0];
 }
 
 ValueId slice_count(NodeImport& node, ValueId slices) {
@@ -94,14 +92,12 @@ ValueId slice_count(NodeImport& node, ValueId slices) {
 }
 
 ValueId slice_at(NodeImport& node, ValueId slices) {
-  const Dim numbers = element_count(node.shape(1));
-  if (numbers.is_constant() && numbers.value() != 1) node.fail("its position is not one number");
-  return node.add(Gather{.axis = 0}, {slices, node.reshape(node.in(1), {}, "position")});
+  return node.add(Gather{.axis = 0}, {slices, one_position(node, 1)});
 }
 
 ValueId insert_slice(NodeImport& node, ValueId slices) {
   check_fits(node, slices, node.in(1));
-  const ValueId slice = as_slice(node.builder(), origin_of(node), node.in(1));
+  const ValueId slice = as_slice(node.builder(), node.origin(), node.in(1));
   const ValueId all = node.add(Concat{.axis = 0}, {slices, slice}, "longer");
   if (!node.has(2)) return all;
   const ValueId count = count_and(node, slices, 0), longer = count_and(node, slices, 1);

@@ -181,7 +181,7 @@ std::optional<Values> Sequences::import_operator(NodeImport& node) {
   }
   if (knows(op) && node.has(0) && is_sequence(node.in(0)) &&
       (stacked(node.in(0)) != kNoValue || position_is_found(node)))
-    return import_of_slices(node, as_slices(node.builder(), {node.name(), std::string(op)}, node.in(0)));
+    return import_of_slices(node, as_slices(node.builder(), node.origin(), node.in(0)));
   if (op == "SequenceInsert") return Values{add(inserted(node, elements(sequence_input(node))))};
   if (op == "SequenceErase") return Values{add(erased(node, elements(sequence_input(node))))};
   if (op == "SequenceLength") {

@@ -127,7 +127,7 @@ void add_hopper_stages(KernelBuilder& b, const HopperTile& tile, const HopperSta
                {"STAGES", s.stages},
                {"BARRIERS", s.barriers_at},
                {"KSTEP", s.step},
-               {"ROW_BYTES", s.step * dtype_info(s.type).bits / 8},
+               {"ROW_BYTES", tile.row_bytes},
                {"KEPT", s.kept_at},
                {"V", s.width}});
   b.global(std::string("typedef ") + (s.type == DType::UInt8 ? "int" : "float") +
