@@ -68,8 +68,7 @@ Support has_scaled_columns(const LayerQuery& query, size_t weight_axis, bool flo
     return Support::no("the weights have a scale per index of axis " + std::to_string(w.quantization->axis) +
                        ", not per output channel");
   }
-  if (node.op_input_count() > 2 && node.inputs[2] != kNoValue &&
-      !query.graph.value(node.inputs[2]).is_constant())
+  if (node.has_op_input(2) && !query.graph.value(node.inputs[2]).is_constant())
     return Support::no("the bias is not constant");
   return {};
 }

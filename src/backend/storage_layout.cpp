@@ -31,6 +31,11 @@ bool is_same_layout(const Extents& extents, const Format& a, const Format& b) {
   return StorageLayout(extents, a).format == StorageLayout(extents, b).format;
 }
 
+Tensor allocate_stored(const TensorType& type, const Extents& extents) {
+  if (type.format.is_linear()) return Tensor::allocate(type.dtype, extents);
+  return Tensor::allocate(DType::UInt8, {storage_bytes(type.dtype, extents, type.format)});
+}
+
 Tensor to_linear(const TensorType& type, const Extents& extents, const void* stored) {
   Tensor tensor = Tensor::allocate(type.dtype, extents);
   if (tensor.bytes().empty()) return tensor;

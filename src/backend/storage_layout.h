@@ -35,6 +35,8 @@ struct StorageLayout {
 // The elements lie in the same places, for a tensor of these extents. Types of less than a byte are linear.
 bool is_same_layout(const Extents& extents, const Format& a, const Format& b);
 
+// Room for a tensor as it lies in `format`: bytes, where that is not linear.
+Tensor allocate_stored(const TensorType& type, const Extents& extents);
 // Copies stored elements to a host tensor in linear format, same element type.
 Tensor to_linear(const TensorType& type, const Extents& extents, const void* stored);
 // The opposite: writes a linear tensor's elements in `format`, with zeros in the padding. `stored` has

@@ -12,10 +12,10 @@
 
 namespace lathe {
 
-enum class ErrorKind {
-  Input,     // the model, file or option is wrong or not supported: the user can act on it
-  Internal,  // an invariant of ours does not hold: a bug
-  System,    // a file, device or allocation failed
+enum class ErrorKind {  // numbered as in lathe/types.h, which has one more
+  Input,                // the model, file or option is wrong or not supported: the user can act on it
+  Internal,             // an invariant of ours does not hold: a bug
+  System,               // a file, device or allocation failed
 };
 
 // What failed, for programs that go on differently for each: the codes and numbers of TensorRT's ErrorCode,

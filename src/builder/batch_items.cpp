@@ -147,7 +147,7 @@ class Finder {
     return true;
   }
   bool items(const Node& node, size_t i) const {
-    return i < node.op_input_count() && node.inputs[i] != kNoValue && kind(node.inputs[i]) == ItemKind::Items;
+    return node.has_op_input(i) && kind(node.inputs[i]) == ItemKind::Items;
   }
   // Input 0 is the batch, the rest are weights and the like.
   bool only_first(const Node& node) const {

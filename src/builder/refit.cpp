@@ -133,9 +133,7 @@ class VariantRefitter {
     if (then == kNoValue) return;
     const Value &a = built_.value(then), &b = graph.value(now);
     if (a.shape != b.shape) refuse(who + "gave " + to_string(a.shape) + " and gives " + to_string(b.shape));
-    const bool same_grid = a.quantization.has_value() == b.quantization.has_value() &&
-                           (!a.quantization || a.quantization->dtype == b.quantization->dtype);
-    if (!same_grid) refuse(who + "has results on another grid");
+    if (!same_kind(a.quantization, b.quantization)) refuse(who + "has results on another grid");
   }
 
   void compare_outputs() const {

@@ -77,6 +77,9 @@ struct Node {
 
   // How many of `inputs` belong to the operator.
   size_t op_input_count() const { return inputs.size() - (epilogue.empty() ? 0 : epilogue.input_count - 1); }
+  // Optional ones may be absent.
+  bool has_op_input(size_t i) const { return i < op_input_count() && inputs[i] != kNoValue; }
+  bool has_output(size_t i) const { return i < outputs.size() && outputs[i] != kNoValue; }
 };
 
 class Graph {

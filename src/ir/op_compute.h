@@ -58,8 +58,9 @@ struct Conv {
   Ints kernel, strides, dilations, pads_begin, pads_end;
   int64_t groups = 1;
   AutoPad auto_pad = AutoPad::NotSet;
-  LATHE_FIELDS(v("kernel", s.kernel); v("strides", s.strides); v("dilations", s.dilations); v("pads_begin", s.pads_begin);
-               v("pads_end", s.pads_end); v("groups", s.groups); v("auto_pad", s.auto_pad);)
+  LATHE_FIELDS(v("kernel", s.kernel); v("strides", s.strides); v("dilations", s.dilations);
+               v("pads_begin", s.pads_begin); v("pads_end", s.pads_end); v("groups", s.groups);
+               v("auto_pad", s.auto_pad);)
   bool operator==(const Conv&) const = default;
 };
 // inputs: x (N, C, ...), w (C, M/groups, kernel...), [bias (M)]. output_shape (spatial) overrides pads when
@@ -69,8 +70,9 @@ struct ConvTranspose {
   Ints kernel, strides, dilations, pads_begin, pads_end, output_padding, output_shape;
   int64_t groups = 1;
   AutoPad auto_pad = AutoPad::NotSet;
-  LATHE_FIELDS(v("kernel", s.kernel); v("strides", s.strides); v("dilations", s.dilations); v("pads_begin", s.pads_begin);
-               v("pads_end", s.pads_end); v("output_padding", s.output_padding); v("output_shape", s.output_shape);
+  LATHE_FIELDS(v("kernel", s.kernel); v("strides", s.strides); v("dilations", s.dilations);
+               v("pads_begin", s.pads_begin); v("pads_end", s.pads_end);
+               v("output_padding", s.output_padding); v("output_shape", s.output_shape);
                v("groups", s.groups); v("auto_pad", s.auto_pad);)
   bool operator==(const ConvTranspose&) const = default;
 };
@@ -86,9 +88,9 @@ struct DepthwiseBlock {
   Ints kernel, strides, dilations, pads_begin, pads_end;
   AutoPad auto_pad = AutoPad::NotSet;
   PointwiseProgram expand_epilogue, depthwise_epilogue;
-  LATHE_FIELDS(v("kernel", s.kernel); v("strides", s.strides); v("dilations", s.dilations); v("pads_begin", s.pads_begin);
-               v("pads_end", s.pads_end); v("auto_pad", s.auto_pad); v("expand_epilogue", s.expand_epilogue);
-               v("depthwise_epilogue", s.depthwise_epilogue);)
+  LATHE_FIELDS(v("kernel", s.kernel); v("strides", s.strides); v("dilations", s.dilations);
+               v("pads_begin", s.pads_begin); v("pads_end", s.pads_end); v("auto_pad", s.auto_pad);
+               v("expand_epilogue", s.expand_epilogue); v("depthwise_epilogue", s.depthwise_epilogue);)
   bool operator==(const DepthwiseBlock&) const = default;
 };
 // inputs: a (..., M, K), b (..., K, N); numpy matmul with batch broadcast, rank 1 as in numpy. transpose_*
@@ -180,7 +182,8 @@ struct ArgReduce {  // input: x; output: int64 index of the largest (or smallest
   bool max = true;
   int64_t axis = 0;
   bool keepdims = true, select_last_index = false;
-  LATHE_FIELDS(v("max", s.max); v("axis", s.axis); v("keepdims", s.keepdims); v("select_last_index", s.select_last_index);)
+  LATHE_FIELDS(v("max", s.max); v("axis", s.axis); v("keepdims", s.keepdims);
+               v("select_last_index", s.select_last_index);)
   bool operator==(const ArgReduce&) const = default;
 };
 struct Softmax {  // input: x; softmax (or log softmax) over one axis
@@ -192,10 +195,10 @@ struct Softmax {  // input: x; softmax (or log softmax) over one axis
 };
 // inputs: x, [scale], [bias] (shape of x from `axis` on); outputs: y, [mean], [inverse standard deviation].
 // rms: no mean is subtracted (RMSNormalization).
-// inputs: x, scale, bias; outputs: y, mean, 1 / deviation, and y as it is in front of the epilogue, which
-// ONNX has not
 struct LayerNorm {
   static constexpr std::string_view kName = "LayerNorm";
+  // A fourth output, which ONNX has not: y as it is in front of the epilogue.
+  static constexpr size_t kPlainResult = 3;
   int64_t axis = -1;
   float epsilon = 1e-5f;
   bool rms = false;

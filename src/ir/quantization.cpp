@@ -117,6 +117,10 @@ bool has_as_many_scales(const Quantization& q, const Shape& shape) {
 
 }  // namespace
 
+bool same_kind(const std::optional<Quantization>& a, const std::optional<Quantization>& b) {
+  return a.has_value() == b.has_value() && (!a || a->dtype == b->dtype);
+}
+
 int32_t lowest_quantum(DType dtype) {
   if (dtype == DType::Int4) return -8;
   return dtype == DType::Int8 ? -128 : 0;

@@ -34,6 +34,9 @@ struct Quantization {
   int32_t zero(size_t i = 0) const { return zeros[zeros.size() == 1 ? 0 : i]; }
 };
 
+// Whether numbers on both are of one type, or neither is a grid.
+bool same_kind(const std::optional<Quantization>& a, const std::optional<Quantization>& b);
+
 // The largest number of E4M3: what is beyond becomes it.
 inline constexpr float kMostE4M3 = 448;
 

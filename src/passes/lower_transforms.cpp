@@ -22,17 +22,13 @@ namespace {
 
 constexpr int64_t kLongestMatrix = 1024;  // points: 4 MiB of a one-sided transform of reals
 
-bool has_input(const Node& node, size_t i) {
-  return i < node.inputs.size() && node.inputs[i] != kNoValue;
-}
-
 bool is_moderate(const Dim& points) {
   return points.is_constant() && points.value() >= 1 && points.value() <= kLongestMatrix;
 }
 
 // The one element of an integer operand; nothing when it is absent or only a run knows it.
 std::optional<int64_t> known_number(const Graph& graph, const Node& node, size_t i) {
-  if (!has_input(node, i)) return std::nullopt;
+  if (!node.has_op_input(i)) return std::nullopt;
   const Value& value = graph.value(node.inputs[i]);
   if (!value.is_constant() || !value.constant.has_bytes() || value.constant.size() != 1) return std::nullopt;
   return value.constant.to_int64s().front();
@@ -57,8 +53,8 @@ Tensor transformed_units(const DFT& op, DType dtype, int64_t points, int64_t par
 std::optional<size_t> matrix_axis(const Graph& graph, const Node& node) {
   const Shape& shape = graph.value(node.inputs[0]).shape;
   const auto length = known_number(graph, node, 1);
-  const auto axis = has_input(node, 2) ? known_number(graph, node, 2) : std::optional<int64_t>(-2);
-  if (!axis || !shape.back().is_constant() || (has_input(node, 1) && !length)) return std::nullopt;
+  const auto axis = node.has_op_input(2) ? known_number(graph, node, 2) : std::optional<int64_t>(-2);
+  if (!axis || !shape.back().is_constant() || (node.has_op_input(1) && !length)) return std::nullopt;
   const auto at = static_cast<size_t>(normalize_axis(*axis, static_cast<int64_t>(shape.size()), "DFT"));
   if (!is_moderate(shape[at]) || (length && !is_moderate(*length))) return std::nullopt;
   return at;
@@ -112,12 +108,12 @@ std::optional<Frames> known_frames(const Graph& graph, const Node& node) {
   const auto step = known_number(graph, node, 1);
   Frames frames{.step = step.value_or(1)};
   Dim points = signal[1];
-  if (has_input(node, 2)) {
+  if (node.has_op_input(2)) {
     const Value& window = graph.value(node.inputs[2]);
     if (!window.is_constant() || !window.constant.has_bytes()) return std::nullopt;
     frames.window = window.constant;
     points = window.shape[0];
-  } else if (has_input(node, 3)) {
+  } else if (node.has_op_input(3)) {
     const auto length = known_number(graph, node, 3);
     if (!length) return std::nullopt;
     points = *length;

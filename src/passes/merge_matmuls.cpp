@@ -78,18 +78,13 @@ bool same_type(const Value& a, const Value& b) {
   return a.dtype == b.dtype && a.shape == b.shape;
 }
 
-bool same_kind_of_grid(const Value& a, const Value& b) {
-  return a.quantization.has_value() == b.quantization.has_value() &&
-         (!a.quantization || a.quantization->dtype == b.quantization->dtype);
-}
-
 bool same_but_weights(const Graph& graph, const Node& a, const Node& b) {
   if (!(a.op == b.op) || !(a.epilogue == b.epilogue) || a.allowed_types != b.allowed_types ||
       a.inputs.size() != b.inputs.size() || a.inputs[0] != b.inputs[0])
     return false;
   for (size_t i = 1; i < a.inputs.size(); ++i)
     if (!same_type(graph.value(a.inputs[i]), graph.value(b.inputs[i]))) return false;
-  return same_kind_of_grid(graph.value(a.inputs[1]), graph.value(b.inputs[1])) &&
+  return same_kind(graph.value(a.inputs[1]).quantization, graph.value(b.inputs[1]).quantization) &&
          same_type(graph.value(a.outputs[0]), graph.value(b.outputs[0]));
 }
 

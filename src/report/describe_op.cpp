@@ -193,7 +193,7 @@ void add_convolution(Fields& fields, const Graph& graph, const Node& node, const
   const DType type = graph.value(node.inputs[0]).dtype;
   fields.emplace_back("Weights", weights_of(graph, node, 1, type));
   fields.emplace_back("Bias", weights_of(graph, node, 2, type));
-  const bool has_bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
+  const bool has_bias = node.has_op_input(2);
   add_epilogue(fields, graph, node, has_bias);
 }
 

@@ -410,9 +410,7 @@ EngineDifference diff_engine(const Graph& model, Context& context, std::span<con
     const TensorInfo& output = engine.outputs()[i];
     const Extents extents = context.output_extents(i);
     const bool linear = output.format.is_linear();
-    Tensor actual =
-        linear ? Tensor::allocate(output.dtype, extents)
-               : Tensor::allocate(DType::UInt8, {storage_bytes(output.dtype, extents, output.format)});
+    Tensor actual = allocate_stored({output.dtype, output.format}, extents);
     context.copy_output(i, actual, bindings.addresses[inputs.size() + i], *stream);
     stream->synchronize();
     if (!linear) actual = to_linear({output.dtype, output.format}, extents, actual.bytes().data());

@@ -23,10 +23,7 @@ decltype(auto) translate_errors(F&& body) {
   try {
     return body();
   } catch (const Error& error) {
-    const auto kind = error.kind() == ErrorKind::Input    ? v1::ErrorKind::Input
-                      : error.kind() == ErrorKind::System ? v1::ErrorKind::System
-                                                          : v1::ErrorKind::Internal;
-    throw v1::Error(kind, static_cast<v1::ErrorCode>(error.code()),
+    throw v1::Error(static_cast<v1::ErrorKind>(error.kind()), static_cast<v1::ErrorCode>(error.code()),
                     {.what = error.message(),
                      .where = error.context(),
                      .node = error.node(),

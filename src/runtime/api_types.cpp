@@ -61,12 +61,7 @@ std::string message_of(const ErrorFields& fields) {
 
 Error::Error(ErrorKind kind, std::string message) : Error(kind, ErrorFields{.what = std::move(message)}) {}
 Error::Error(ErrorKind kind, ErrorFields fields)
-    : Error(kind,
-            kind == ErrorKind::Input      ? ErrorCode::InvalidArgument
-            : kind == ErrorKind::Internal ? ErrorCode::InternalError
-            : kind == ErrorKind::System   ? ErrorCode::FailedExecution
-                                          : ErrorCode::UnspecifiedError,
-            std::move(fields)) {}
+    : Error(kind, static_cast<ErrorCode>(code_of(static_cast<lathe::ErrorKind>(kind))), std::move(fields)) {}
 Error::Error(ErrorKind kind, ErrorCode code, ErrorFields fields)
     : kind_(kind), code_(code), fields_(std::move(fields)), message_(message_of(fields_)) {}
 

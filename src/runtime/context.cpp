@@ -420,11 +420,9 @@ std::vector<Tensor> Context::run(std::span<const Tensor> linear_inputs) {
     inputs.push_back(in_format(linear_inputs[i], engine_->inputs()[own_in[i]].format));
   const Backend& backend = *engine_->backend();
   std::vector<Tensor> outputs;
-  // As it lies in memory: bytes where that is not linear.
   const auto room_for = [&](size_t k, const Extents& extents) {
     const TensorInfo& output = engine_->outputs()[k];
-    if (output.format.is_linear()) return Tensor::allocate(output.dtype, extents);
-    return Tensor::allocate(DType::UInt8, {storage_bytes(output.dtype, extents, output.format)});
+    return allocate_stored({output.dtype, output.format}, extents);
   };
   for (const size_t k : own_out) {
     ran_ = false;

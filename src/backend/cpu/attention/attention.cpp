@@ -428,7 +428,7 @@ class AttentionKernel final : public LayerKernel {
         isa_(machine.isa()),
         amx_(machine.amx),
         epilogue_(query, tactic, machine),
-        has_mask_(query.layer().op_input_count() > 3 && query.layer().inputs[3] != kNoValue) {}
+        has_mask_(query.layer().has_op_input(3)) {}
 
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     auto p = std::make_unique<PreparedAttention>();
@@ -492,7 +492,7 @@ std::vector<Tactic> list_attention(const LayerQuery& query, const Machine& machi
     for (size_t i = 0; i < 3; ++i)
       if (query.graph.value(node.inputs[i]).is_constant() && query.graph.value(node.inputs[i]).dtype != type)
         t.support = Support::no("a constant operand is read as it is stored");
-    if (node.op_input_count() > 3 && node.inputs[3] != kNoValue) {
+    if (node.has_op_input(3)) {
       const DType mask = t.inputs[3].dtype;
       if (!is_vector_float(mask) && mask != DType::Bool)
         t.support = Support::no("no vector kernel for a mask of " + std::string(dtype_name(mask)));

@@ -275,7 +275,7 @@ class AmxConvKernel final : public LayerKernel {
     const bool in_parts = variant_.in_parts;
     bias_offset_ = packed_bytes(DType::BFloat16, in_parts, k * padded);
     packed_ = pack.packed("weights", bias_offset_ + dtype_bytes(DType::Float32, padded), [&] {
-      const bool has_bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
+      const bool has_bias = node.has_op_input(2);
       const std::vector<float> bias =
           bias_of(query, has_bias ? query.graph.value(node.inputs[2]).constant : Tensor(),
                   plan_.value_or(TailPlan{}), n_, padded);
@@ -343,8 +343,7 @@ Support supports_amx_conv(const LayerQuery& query, const Conv& op, const AmxVari
   if (x.shape.size() != 4) return Support::no("not two spatial dims");
   if (x.is_constant()) return Support::no("the data is constant");
   if (!w.is_constant()) return Support::no("the weights are not constant");
-  if (node.op_input_count() > 2 && node.inputs[2] != kNoValue &&
-      !query.graph.value(node.inputs[2]).is_constant())
+  if (node.has_op_input(2) && !query.graph.value(node.inputs[2]).is_constant())
     return Support::no("the bias is not constant");
   const int64_t k = w.constant.size() / std::max<int64_t>(w.shape[0].value(), 1);
   if (variant.order == AmxOrder::Chunks && k < least_for_chunks(variant.in_parts))

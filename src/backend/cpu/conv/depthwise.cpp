@@ -343,7 +343,7 @@ class DepthwiseKernel final : public LayerKernel {
                   padded = (channels + lanes - 1) / lanes * lanes;
     const int64_t taps = element_count(Extents(extents.begin() + 1, extents.end()));
     weights_ = pack.packed("weights", dtype_bytes(DType::Float32, padded * (taps + 1)), [&] {
-      const bool has_bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
+      const bool has_bias = node.has_op_input(2);
       const Tensor bias = has_bias ? query.graph.value(node.inputs[2]).constant : Tensor();
       const std::vector<float> packed =
           pack_depthwise(query.graph.value(node.inputs[1]).constant, lanes,
@@ -391,8 +391,7 @@ Support supports_depthwise(const LayerQuery& query, const Conv& op, DType type) 
   if (type != DType::Float32 && type != DType::BFloat16)
     return Support::no("no vector kernel for " + std::string(dtype_name(type)));
   if (!w.is_constant()) return Support::no("the weights are not constant");
-  if (node.op_input_count() > 2 && node.inputs[2] != kNoValue &&
-      !query.graph.value(node.inputs[2]).is_constant())
+  if (node.has_op_input(2) && !query.graph.value(node.inputs[2]).is_constant())
     return Support::no("the bias is not constant");
   if (!x.shape[1].is_constant(op.groups) || !w.shape[0].is_constant(op.groups))
     return Support::no("not one filter per channel");

@@ -236,7 +236,7 @@ class TileWindowKernel final : public LayerKernel {
     const int64_t padded = round_up(n_, tile_matmul_table(type_).panel / 2);
     bias_offset_ = dtype_bytes(type_, depth * padded);
     packed_ = pack.packed("weights", bias_offset_ + dtype_bytes(DType::Float32, padded), [&] {
-      const bool has_bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
+      const bool has_bias = node.has_op_input(2);
       const Tensor given = has_bias ? query.graph.value(node.inputs[2]).constant : Tensor();
       const std::vector<float> bias = bias_of(query, given, plan_, n_, padded);
       std::vector<std::byte> bytes(static_cast<size_t>(bias_offset_) + bias.size() * 4);
@@ -285,8 +285,7 @@ Support supports_tile_window_conv(const LayerQuery& query, DType type, const Mac
   if (type == DType::BFloat16 && !machine.has(CpuFeature::Bf16)) return Support::no("needs AVX512-BF16");
   if (!w.is_constant()) return Support::no("the weights are not constant");
   if (w.constant.dtype() != DType::Float32) return Support::no("the weights are not FP32");
-  if (node.op_input_count() > 2 && node.inputs[2] != kNoValue &&
-      !query.graph.value(node.inputs[2]).is_constant())
+  if (node.has_op_input(2) && !query.graph.value(node.inputs[2]).is_constant())
     return Support::no("the bias is not constant");
   if (x.shape.size() != 4) return Support::no("not two spatial dims");
   if (w.shape[1].value() < kFewestChannels)

@@ -229,7 +229,7 @@ class WinogradKernel final : public LayerKernel {
     out_channels_ = w.shape[0].value();
     in_channels_ = w.shape[1].value();
     packed_ = pack.packed("weights", bytes(), [&] {
-      const bool has_bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
+      const bool has_bias = node.has_op_input(2);
       const Tensor bias = has_bias ? query.graph.value(node.inputs[2]).constant : Tensor();
       return pack_weights(w.constant, bias_of(query, bias, plan_, out_channels_, out_channels_));
     });
@@ -297,8 +297,7 @@ Support supports_winograd(const LayerQuery& query, const Machine& machine) {
   const Value &x = query.graph.value(node.inputs[0]), &w = query.graph.value(node.inputs[1]);
   if (!machine.has(CpuFeature::Avx512)) return Support::no("needs AVX-512");
   if (!w.is_constant()) return Support::no("the weights are not constant");
-  if (node.op_input_count() > 2 && node.inputs[2] != kNoValue &&
-      !query.graph.value(node.inputs[2]).is_constant())
+  if (node.has_op_input(2) && !query.graph.value(node.inputs[2]).is_constant())
     return Support::no("the bias is not constant");
   if (x.shape.size() != 4) return Support::no("not two spatial dims");
   if (w.shape[0].value() % 16 != 0 || w.shape[1].value() % 16 != 0)

@@ -16,12 +16,12 @@ TEST(QuantizeTactics, BlocksAlongEveryAxis) {
       auto& blocks = scale[static_cast<size_t>(axis)];
       blocks = (blocks + block - 1) / block;
       for (const DType type : {DType::Int8, DType::UInt4, DType::Float8E4M3FN, DType::Float4E2M1})
-        EXPECT_EQ(check_layer(exact_quantize_tactics(),
+        EXPECT_GE(check_layer(exact_quantize_tactics(),
                               {.op = QuantizeLinear{.axis = axis, .block_size = block, .to = type},
                                .inputs = {{.extents = x, .low = -20, .high = 20},
                                           {.extents = scale, .low = 0.1, .high = 2}}}),
                   1);
-      EXPECT_EQ(check_layer(exact_quantize_tactics(),
+      EXPECT_GE(check_layer(exact_quantize_tactics(),
                             {.op = DequantizeLinear{.axis = axis, .block_size = block},
                              .inputs = {{.dtype = DType::Int8, .extents = x, .low = -100, .high = 100},
                                         {.extents = scale, .low = 0.1, .high = 2},
@@ -34,13 +34,13 @@ TEST(QuantizeTactics, TypesOfLessThanAByteAndFloatsOfEightBits) {
   for (const Extents& scale : {Extents{}, Extents{7}})
     for (const DType type : {DType::Int4, DType::Int2, DType::Float4E2M1, DType::Float8E5M2}) {
       SCOPED_TRACE(dtype_name(type));
-      EXPECT_EQ(
+      EXPECT_GE(
           check_layer(exact_quantize_tactics(), {.op = QuantizeLinear{.axis = 1, .to = type},
                                                  .inputs = {{.extents = {3, 7, 301}, .low = -20, .high = 20},
                                                             {.extents = scale, .low = 0.1, .high = 2}}}),
           1);
       if (dtype_bytes(type, 2) > 1) continue;  // those that are whole bytes are pointwise programs
-      EXPECT_EQ(check_layer(exact_quantize_tactics(),
+      EXPECT_GE(check_layer(exact_quantize_tactics(),
                             {.op = DequantizeLinear{.axis = 1},
                              .inputs = {{.dtype = type, .extents = {3, 7, 301}, .low = -2, .high = 1.5},
                                         {.extents = scale, .low = 0.1, .high = 2}}}),
@@ -49,7 +49,7 @@ TEST(QuantizeTactics, TypesOfLessThanAByteAndFloatsOfEightBits) {
 }
 
 TEST(QuantizeTactics, NoElements) {
-  EXPECT_EQ(check_layer(exact_quantize_tactics(),
+  EXPECT_GE(check_layer(exact_quantize_tactics(),
                         {.op = QuantizeLinear{.axis = 1, .block_size = 4, .to = DType::Int4},
                          .inputs = {{.extents = {0, 8}}, {.extents = {0, 2}, .low = 0.1, .high = 2}}}),
             1);

@@ -74,7 +74,7 @@ class ConvKernel final : public LayerKernel {
         has_epilogue_(!query.layer().epilogue.empty()) {
     const Node& node = query.layer();
     out_channels_ = query.graph.value(node.outputs[0]).shape[1].value();
-    has_bias_ = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
+    has_bias_ = node.has_op_input(2);
     if (chain_) chain_->pack_constants(query, pack);
     if (has_bias_)
       bias_ = pack.packed("bias", dtype_bytes(DType::Float32, out_channels_), [&] {
@@ -236,8 +236,7 @@ std::string reason_to_refuse_onednn_conv(const LayerQuery& query) {
   const Node& node = query.layer();
   const Graph& graph = query.graph;
   if (!graph.value(node.inputs[1]).is_constant()) return "the weights are not constant";
-  if (node.op_input_count() > 2 && node.inputs[2] != kNoValue && !graph.value(node.inputs[2]).is_constant())
-    return "the bias is not constant";
+  if (node.has_op_input(2) && !graph.value(node.inputs[2]).is_constant()) return "the bias is not constant";
   const lathe::Shape& shape = graph.value(node.inputs[0]).shape;
   if (shape.size() < 3 || shape.size() > 5) return fmt::format("rank {} (3 to 5 supported)", shape.size());
   const DType dtype = graph.value(node.inputs[0]).dtype;
@@ -319,7 +318,7 @@ std::vector<Tactic> list_convs(const LayerQuery& query, const Machine& machine) 
   const auto& conv = std::get<Conv>(node.op);
   const Extents input = conv_input_extents(query);
   const int64_t out_channels = query.graph.value(node.outputs[0]).shape[1].value();
-  const bool bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
+  const bool bias = node.has_op_input(2);
   std::vector<Tactic> tactics;
   for (const auto& [source, result] : onednn_conv_type_pairs(query, machine)) {
     const auto chain = PostOpChain::from_epilogue(query, result, 1);

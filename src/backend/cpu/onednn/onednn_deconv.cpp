@@ -168,7 +168,7 @@ class DeconvKernel final : public LayerKernel {
     const SymbolValues opt = query.opt_values();
     const DeconvProblem problem = problem_at(op_, conv_input_extents(query),
                                              upper_extents(graph.value(node.outputs[0]).shape, opt), kernel_);
-    has_bias_ = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
+    has_bias_ = node.has_op_input(2);
     if (has_bias_)
       bias_ = pack.packed("bias", dtype_bytes(DType::Float32, graph.value(node.inputs[2]).constant.size()),
                           [&] { return float_bytes(graph.value(node.inputs[2]).constant); });
@@ -236,8 +236,7 @@ std::string reason_to_refuse_onednn_deconv(const LayerQuery& query) {
   const auto& op = std::get<ConvTranspose>(node.op);
   const Value& x = query.graph.value(node.inputs[0]);
   if (!query.graph.value(node.inputs[1]).is_constant()) return "the weights are not constant";
-  if (node.op_input_count() > 2 && node.inputs[2] != kNoValue &&
-      !query.graph.value(node.inputs[2]).is_constant())
+  if (node.has_op_input(2) && !query.graph.value(node.inputs[2]).is_constant())
     return "the bias is not constant";
   if (x.dtype != DType::Float32) return fmt::format("{} input", dtype_name(x.dtype));
   if (x.shape.size() < 3 || x.shape.size() > 5)
@@ -258,7 +257,7 @@ std::vector<Tactic> list_deconvs(const LayerQuery& query, const Machine& machine
   const DeconvProblem problem =
       problem_at(op, conv_input_extents(query), upper_extents(query.graph.value(node.outputs[0]).shape, opt),
                  Ints(weights.begin() + 2, weights.end()));
-  const bool has_bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
+  const bool has_bias = node.has_op_input(2);
   const Format blocked = !machine.has(CpuFeature::Avx512) ? kBlocked8 : kBlocked16;
   std::vector<Tactic> tactics;
   for (const Format format : {blocked, kChannelsLast, kLinear}) {

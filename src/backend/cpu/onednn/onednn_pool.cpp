@@ -154,7 +154,7 @@ std::string reason_to_refuse_onednn_pool(const LayerQuery& query) {
   const auto& pool = std::get<Pool>(node.op);
   const Value& x = query.graph.value(node.inputs[0]);
   if (pool.kind == PoolKind::Lp) return "Lp pooling";
-  if (node.outputs.size() > 1 && node.outputs[1] != kNoValue) return "indices are wanted";
+  if (node.has_output(1)) return "indices are wanted";
   if (x.dtype != DType::Float32 && x.dtype != DType::BFloat16)
     return fmt::format("{} input", dtype_name(x.dtype));
   if (x.shape.size() < 3 || x.shape.size() > 5)

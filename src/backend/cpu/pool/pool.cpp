@@ -219,7 +219,7 @@ Support supports_pool(const Pool& op, const Node& node, const Shape& input, cons
   if (!is_vector_float(type.dtype))
     return Support::no("no vector kernel for " + std::string(dtype_name(type.dtype)));
   if (op.kind == PoolKind::Lp) return Support::no("no vector kernel for Lp pooling");
-  if (node.outputs.size() > 1 && node.outputs[1] != kNoValue) return Support::no("indices are not produced");
+  if (node.has_output(1)) return Support::no("indices are not produced");
   if (type.format.is_linear())
     return always_global(op, input) ? Support{}
                                     : Support::no("in linear format only global pooling is vectorised");

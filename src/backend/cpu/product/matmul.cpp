@@ -279,7 +279,7 @@ class PixelConvKernel final : public LayerKernel {
                   const PackContext& pack)
       : tactic_(tactic), isa_(machine.isa()), epilogue_(query, tactic, machine) {
     const Node& node = query.layer();
-    has_bias_ = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
+    has_bias_ = node.has_op_input(2);
     const Tensor& w = query.graph.value(node.inputs[1]).constant;
     const int64_t n = w.extents()[0], k = w.extents()[1], panel = gemm_table(isa_).panel;
     const int64_t columns = round_up(n, panel);

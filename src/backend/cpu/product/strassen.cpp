@@ -298,7 +298,7 @@ class StrassenKernel final : public LayerKernel {
     // Constants above a size are gone when an engine is loaded: what the tail adds is in the packed bias.
     const int64_t packed_floats = matrices_ * (k_ * n_ + n_);
     packed_ = pack.packed("weights", dtype_bytes(DType::Float32, packed_floats), [&] {
-      const bool has_bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
+      const bool has_bias = node.has_op_input(2);
       const Tensor bias = has_bias ? query.graph.value(node.inputs[2]).constant : Tensor();
       const std::vector<float> sums = bias_of(query, bias, plan_.value_or(TailPlan{}), n_, n_, matrices_);
       std::vector<std::byte> bytes = pack_matrices(w.constant, transposed, matrices_, k_, n_,
@@ -345,8 +345,7 @@ Support supports_strassen(const LayerQuery& query, const Machine& machine) {
   const Value &a = query.graph.value(node.inputs[0]), &b = query.graph.value(node.inputs[1]);
   if (!b.is_constant()) return Support::no("the right operand is not constant");
   if (a.is_constant()) return Support::no("the left operand is constant");
-  if (node.op_input_count() > 2 && node.inputs[2] != kNoValue &&
-      !query.graph.value(node.inputs[2]).is_constant())
+  if (node.has_op_input(2) && !query.graph.value(node.inputs[2]).is_constant())
     return Support::no("the bias is not constant");
   int64_t n = b.shape[0].value(), k = b.shape.size() > 1 ? b.shape[1].value() : 1;
   if (const auto* product = std::get_if<MatMul>(&node.op)) {

@@ -334,7 +334,7 @@ class TileMatMulKernel final : public LayerKernel {
     n_ = w.shape[conv_ ? 0 : w.shape.size() - (transposed ? 2 : 1)].value();
     k_ = w.shape[conv_ ? 1 : w.shape.size() - (transposed ? 1 : 2)].value();
     const DType type = tactic.inputs[0].dtype;
-    const bool has_bias = node.op_input_count() > 2 && node.inputs[2] != kNoValue;
+    const bool has_bias = node.has_op_input(2);
     const int64_t padded = round_up(n_, tile_matmul_table(type).panel / 2);
     for (size_t d = 0; !conv_ && d + 2 < w.shape.size(); ++d) matrices_ *= w.shape[d].value();
     bias_offset_ = packed_bytes(type, in_parts, matrices_ * k_ * padded);
@@ -406,8 +406,7 @@ Support supports_tile_matmul(const LayerQuery& query, const Tactic& tactic, cons
   if (!b.is_constant()) return Support::no("the right operand is not constant");
   if (b.constant.size() == 0) return Support::no("the right operand is empty");
   if (a.is_constant()) return Support::no("the left operand is constant");
-  if (node.op_input_count() > 2 && node.inputs[2] != kNoValue &&
-      !query.graph.value(node.inputs[2]).is_constant())
+  if (node.has_op_input(2) && !query.graph.value(node.inputs[2]).is_constant())
     return Support::no("the bias is not constant");
   const auto* product = std::get_if<MatMul>(&node.op);
   int64_t k = product ? 0 : b.shape[1].value();  // a product's right operand may be a vector

@@ -125,7 +125,7 @@ Support supports_byte_pool(const LayerQuery& query, const Pool& op, DType result
   const Node& node = query.layer();
   const Value &x = query.graph.value(node.inputs[0]), &y = query.graph.value(node.outputs[0]);
   if (op.kind == PoolKind::Lp) return Support::no("no kernel for Lp pooling of bytes");
-  if (node.outputs.size() > 1 && node.outputs[1] != kNoValue) return Support::no("indices are not produced");
+  if (node.has_output(1)) return Support::no("indices are not produced");
   if (x.shape.size() < 3 || x.shape.size() > 5) return Support::no("not one to three spatial dims");
   if (op.kind != PoolKind::Max) return {};
   if (!node.epilogue.empty()) return Support::no("maxima of bytes have no epilogue");

@@ -135,7 +135,7 @@ class IntegerDepthwiseKernel final : public LayerKernel {
   void write(const LayerQuery& query, int64_t all, int64_t taps, int64_t padded, std::byte* weights,
              std::byte* rest) const {
     const std::vector<int16_t> integers = integer_weights(query.graph.value(query.layer().inputs[1]), 0);
-    const bool has_bias = node_.op_input_count() > 2 && node_.inputs[2] != kNoValue;
+    const bool has_bias = node_.has_op_input(2);
     TailPlan added;
     if (plan_) added.added_to_bias = plan_->added_to_bias;
     const std::vector<float> scales = product_scales(query, channels_),

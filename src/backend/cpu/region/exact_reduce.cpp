@@ -174,8 +174,7 @@ class ExactReduceKernel final : public LayerKernel {
     if (!query.layer().epilogue.empty()) epilogue_ = std::make_unique<Epilogue>(query, tactic, machine);
     const Node& node = query.layer();
     axes_ = op_.axes;
-    if (!axes_ && node.op_input_count() > 1 && node.inputs[1] != kNoValue)
-      axes_ = query.graph.value(node.inputs[1]).constant.to_int64s();
+    if (!axes_ && node.has_op_input(1)) axes_ = query.graph.value(node.inputs[1]).constant.to_int64s();
   }
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     auto p = std::make_unique<PreparedExactReduce>();
@@ -220,7 +219,7 @@ std::vector<Tactic> list_exact_reduce(const LayerQuery& query, const Machine&) {
   const DType type = query.graph.value(node.outputs[0]).dtype;
   Tactic t = typed_tactic(query, kExactReduceRunner, "reduce_exact",
                           {query.graph.value(node.inputs[0]).dtype, kLinear}, {type, kLinear});
-  const bool asks = !op->axes && node.op_input_count() > 1 && node.inputs[1] != kNoValue;
+  const bool asks = !op->axes && node.has_op_input(1);
   if (dtype_info(type).bits < 8)
     t.support = Support::no("elements are smaller than a byte");
   else if (asks && !query.graph.value(node.inputs[1]).is_constant())

@@ -21,12 +21,6 @@ std::byte* at(void* base, int64_t elements, DType type) {
   return static_cast<std::byte*>(base) + dtype_bytes(type, elements);
 }
 
-// Of LayerNorm: the result as it is in front of the epilogue, beside that behind it.
-constexpr size_t kPlainResult = 3;
-bool has_result(const Node& node, size_t i) {
-  return node.outputs.size() > i && node.outputs[i] != kNoValue;
-}
-
 struct RowTypes {
   DType from, to;
 };
@@ -39,7 +33,7 @@ std::vector<Tactic> list_rows(const LayerQuery& query, const Machine& machine, s
     if (t.support.ok && !is_vector_float(from))
       t.support = Support::no("no vector kernel for " + std::string(dtype_name(from)));
     for (size_t i = 1; i < query.layer().outputs.size(); ++i)
-      if (query.layer().outputs[i] != kNoValue && i != kPlainResult)
+      if (query.layer().has_output(i) && i != LayerNorm::kPlainResult)
         t.support = Support::no("mean and deviation outputs are not produced");
     if (from == to && !reads_twice(query, 0)) t.in_place_inputs = {0};
     tactics.push_back(std::move(t));
@@ -93,7 +87,8 @@ class PreparedLayerNorm final : public PreparedLayer {
       }
       float* y = result == DType::Float32 ? static_cast<float*>(args.outputs[0]) + r * n : buffer;
       table.layer_norm(x, y, n, p);
-      if (has_plain_result) store_row(convert, type, y, n, at(args.outputs[kPlainResult], r * n, type));
+      if (has_plain_result)
+        store_row(convert, type, y, n, at(args.outputs[LayerNorm::kPlainResult], r * n, type));
       epilogue->apply(args, y, n, r * n, 1, n, n);
     }
   }
@@ -107,7 +102,7 @@ class LayerNormKernel final : public LayerKernel {
         isa_(machine.isa()),
         epilogue_(query, tactic, machine),
         op_inputs_(query.layer().op_input_count()),
-        has_plain_result_(has_result(query.layer(), kPlainResult)) {}
+        has_plain_result_(query.layer().has_output(LayerNorm::kPlainResult)) {}
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     auto p = std::make_unique<PreparedLayerNorm>();
     const Extents& x = context.inputs[0];
@@ -151,7 +146,7 @@ std::vector<Tactic> list_layer_norm(const LayerQuery& query, const Machine& mach
   std::vector<Tactic> tactics =
       list_rows(query, machine, "LayerNorm", op->rms ? "rms_norm" : "layer_norm", types);
   for (Tactic& t : tactics) {
-    if (has_result(query.layer(), kPlainResult)) t.outputs[kPlainResult] = t.inputs[0];
+    if (query.layer().has_output(LayerNorm::kPlainResult)) t.outputs[LayerNorm::kPlainResult] = t.inputs[0];
     for (size_t i = 1; i < query.layer().op_input_count(); ++i) {
       if (t.inputs[i].dtype == DType::Undefined) continue;
       if (!is_vector_float(t.inputs[i].dtype))

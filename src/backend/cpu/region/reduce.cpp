@@ -207,7 +207,7 @@ std::vector<Tactic> list_reduce(const LayerQuery& query, const Machine& machine)
     for (const Format& format : formats) {
       const TensorType in{type, format}, out{type, result_format(*op, result, format)};
       Tactic t = typed_tactic(query, kReduceRunner, "reduce_" + std::string(isa_suffix(machine)), in, out);
-      if (node.op_input_count() > 1 && node.inputs[1] != kNoValue && !op->axes)
+      if (node.has_op_input(1) && !op->axes)
         t.support = Support::no("the axes are known only at run time");
       else if (const Support s = supports_reduce(*op, input, result, in); !s.ok)
         t.support = s;
@@ -227,7 +227,7 @@ bool has_vector_reduction(const LayerQuery& query) {
   const Node& node = query.layer();
   const auto& op = std::get<Reduce>(node.op);
   const Value &x = query.graph.value(node.inputs[0]), &y = query.graph.value(node.outputs[0]);
-  const bool asks = node.op_input_count() > 1 && node.inputs[1] != kNoValue && !op.axes;
+  const bool asks = node.has_op_input(1) && !op.axes;
   return !asks && supports_reduce(op, x.shape, y.shape, {y.dtype, kLinear}).ok;
 }
 

@@ -157,7 +157,7 @@ class ConvTransposeKernel final : public LayerKernel {
                       const PackContext& pack)
       : op_(std::get<ConvTranspose>(query.layer().op)),
         tactic_(tactic),
-        has_bias_(query.layer().op_input_count() > 2 && query.layer().inputs[2] != kNoValue),
+        has_bias_(query.layer().has_op_input(2)),
         isa_(machine.isa()),
         epilogue_(query, tactic, machine) {
     const Value& w = query.graph.value(query.layer().inputs[1]);

@@ -219,7 +219,7 @@ Support supports_deform_conv(const LayerQuery& query, DType type, const std::vec
   const Value& w = query.graph.value(node.inputs[kFilters]);
   if (!is_vector_float(type)) return Support::no("no vector kernel for " + std::string(dtype_name(type)));
   for (const size_t i : {kOffsets, kFilterBias, kMasks})
-    if (i < node.op_input_count() && node.inputs[i] != kNoValue && !is_vector_float(inputs[i].dtype))
+    if (node.has_op_input(i) && !is_vector_float(inputs[i].dtype))
       return Support::no("an operand is " + std::string(dtype_name(inputs[i].dtype)));
   if (query.graph.value(node.inputs[kImages]).is_constant()) return Support::no("the image is a constant");
   if (w.is_constant() ? w.constant.size() == 0 : inputs[kFilters].dtype != DType::Float32)

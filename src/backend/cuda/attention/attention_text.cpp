@@ -18,7 +18,7 @@ AttentionSizes attention_sizes(const LayerQuery& query, const Attention& op) {
 void list_attention_operands(const LayerQuery& query, DType type, const AttentionSizes& s, Tactic& base) {
   const Node& node = query.layer();
   for (size_t i = 1; i < 3; ++i) base.inputs[i] = {type, kLinear};
-  if (node.op_input_count() > 3 && node.inputs[3] != kNoValue) {
+  if (node.has_op_input(3)) {
     const Value& mask = query.graph.value(node.inputs[3]);
     // In its own type: a half has no number for the -3.4e38 that many masks hold.
     base.inputs[3] = {mask.dtype, kLinear};
@@ -60,7 +60,7 @@ void define_masked(KernelBuilder& b, const LayerQuery& query, const Tactic& tact
   b.line("const auto masked = [&](float score, idx row, idx key) {\nif (key >= " + n.keys +
          (op.causal ? " || key > row" : "") + ") return -infinity();");
   n.mask_has_rows = op.causal;
-  if (node.op_input_count() > 3 && node.inputs[3] != kNoValue) {
+  if (node.has_op_input(3)) {
     const Shape& mask = input_shape(query, 3);
     const std::vector<Dim> strides = storage_strides(mask, kLinear);
     const char* coordinates[] = {"b", "h", "min(row, (idx)ROWS - 1)", "key"};

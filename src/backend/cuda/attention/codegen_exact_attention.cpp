@@ -14,7 +14,7 @@ constexpr int kRows = 4;  // of a block
 
 bool has_mask(const LayerQuery& query) {
   const Node& node = query.layer();
-  return node.op_input_count() > 3 && node.inputs[3] != kNoValue;
+  return node.has_op_input(3);
 }
 
 std::vector<Tactic> list_exact_attention(const LayerQuery& query, const Device&) {

@@ -12,10 +12,6 @@
 namespace lathe::cuda {
 namespace {
 
-bool present(const Node& node, size_t i) {
-  return i < node.op_input_count() && node.inputs[i] != kNoValue;
-}
-
 // Pads before the data, that of auto_pad included.
 template <class Window>
 Dim pad_begin(const Window& op, size_t i, const Dim& total) {
@@ -68,7 +64,7 @@ Support describe_conv(const LayerQuery& query, const Tactic& tactic, const Windo
   }
   p.k = taps * p.channels;
   p.b_layout = ImplicitGemm::BLayout::Packed;
-  if (present(node, 2)) {
+  if (node.has_op_input(2)) {
     p.has_bias = true;
     p.bias_type = tactic.inputs[2].dtype;
   }
@@ -139,8 +135,7 @@ void list_weights(const LayerQuery& query, DType type, Tactic& tactic) {
   const Node& node = query.layer();
   const Value& weights = query.graph.value(node.inputs[1]);
   tactic.inputs[1] = weights.is_constant() ? TensorType{} : TensorType{type, kLinear};
-  if (std::holds_alternative<MatMul>(node.op) || node.op_input_count() <= 2 || node.inputs[2] == kNoValue)
-    return;
+  if (std::holds_alternative<MatMul>(node.op) || !node.has_op_input(2)) return;
   const Value& bias = query.graph.value(node.inputs[2]);
   tactic.inputs[2] = {bias.is_constant() ? bias.dtype : type, kLinear};
   if (!is_kernel_float(tactic.inputs[2].dtype))

@@ -167,8 +167,7 @@ void define_functions(KernelBuilder& b, const SqueezeExcite& op) {
 
 Tensor constant_input(const LayerQuery& query, size_t i) {
   const Node& node = query.layer();
-  return i < node.op_input_count() && node.inputs[i] != kNoValue ? query.graph.value(node.inputs[i]).constant
-                                                                 : Tensor();
+  return node.has_op_input(i) ? query.graph.value(node.inputs[i]).constant : Tensor();
 }
 
 PackedBlock bias_block(const LayerQuery& query, const SqueezeExciteSizes& s) {

@@ -53,7 +53,7 @@ std::string multiple(const std::string& x, int64_t factor) {
 constexpr std::string_view kPoolRunner = "Pooling";
 
 bool wants_indices(const Node& node) {
-  return node.outputs.size() > 1 && node.outputs[1] != kNoValue;
+  return node.has_output(1);
 }
 
 std::vector<Tactic> list_pool(const LayerQuery& query, const Device&) {
@@ -200,7 +200,7 @@ std::vector<Tactic> list_depthwise(const LayerQuery& query, const Device&) {
             typed_tactic(query, kDepthwiseRunner, "cuda_depthwise", {from, format}, {to, format}),
             "cuda_depthwise_w" + std::to_string(columns), {{"columns", columns}});
         t.inputs[1] = {};
-        if (node.op_input_count() > 2 && node.inputs[2] != kNoValue) {
+        if (node.has_op_input(2)) {
           const Value& bias = query.graph.value(node.inputs[2]);
           t.inputs[2] = {bias.is_constant() ? bias.dtype : number_beside(query, to), kLinear};
         }
@@ -258,7 +258,7 @@ LayerSource generate_depthwise(const LayerQuery& query, const Tactic& tactic, co
   b.line("const idx image = r;");
   b.line("const auto* from = " + in + " + image * " + b.number(in_strides[0]) + " + c * " +
          b.number(in_strides[1]) + ";\nfloat sum[" + cs + "][" + vs + "];");
-  if (node.op_input_count() > 2 && node.inputs[2] != kNoValue)
+  if (node.has_op_input(2))
     b.line("float bias[" + vs + "];\nload(" + b.input(2, tactic.inputs[2].dtype) + " + c, bias);");
   else
     b.line("const float bias[" + vs + "] = {};");

@@ -23,7 +23,7 @@ bool is_integer_kind(ReduceKind kind) {
 // Axes come from an operand.
 bool has_axes_operand(const LayerQuery& query) {
   const Node& node = query.layer();
-  return !std::get<Reduce>(node.op).axes && node.op_input_count() > 1 && node.inputs[1] != kNoValue;
+  return !std::get<Reduce>(node.op).axes && node.has_op_input(1);
 }
 
 // Which dims go, where the model says so.

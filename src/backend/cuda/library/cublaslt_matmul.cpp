@@ -148,7 +148,7 @@ class GemmKernel final : public LayerKernel {
                               [&] { return packed_b(query); }));
     std::optional<size_t> bias;
     if (tail_) bias = tail_->bias;
-    if (is_conv_ && node.op_input_count() > 2 && node.inputs[2] != kNoValue) bias = 2;
+    if (is_conv_ && node.has_op_input(2)) bias = 2;
     if (bias) {
       const Value& value = query.graph.value(node.inputs[*bias]);
       const int64_t channels = axis < out.size() && out[axis].is_constant() ? out[axis].value() : 1;
@@ -163,8 +163,7 @@ class GemmKernel final : public LayerKernel {
   // The tail that the library applies; nothing when a pointwise kernel has to.
   static std::optional<FusedTail> usable_tail(const LayerQuery& query, size_t axis) {
     const Node& node = query.layer();
-    const bool conv_bias =
-        std::holds_alternative<Conv>(node.op) && node.op_input_count() > 2 && node.inputs[2] != kNoValue;
+    const bool conv_bias = std::holds_alternative<Conv>(node.op) && node.has_op_input(2);
     auto tail = fused_tail(query, axis);
     if (!tail || (tail->bias && conv_bias)) return std::nullopt;
     const Shape& out = query.graph.value(node.outputs[0]).shape;
@@ -238,8 +237,7 @@ std::string reason_to_refuse_cublaslt(const LayerQuery& query, const Device& dev
   if (const auto* conv = std::get_if<Conv>(&node.op)) {
     if (!is_pointwise_conv(*conv)) return "cuBLASLt computes convolutions with 1x1 windows and stride 1 only";
     if (!b.is_constant()) return "the weights are computed at run time";
-    if (node.op_input_count() > 2 && node.inputs[2] != kNoValue &&
-        !query.graph.value(node.inputs[2]).is_constant())
+    if (node.has_op_input(2) && !query.graph.value(node.inputs[2]).is_constant())
       return "the bias is computed at run time";
   }
   for (const Value* v : {&a, &b})

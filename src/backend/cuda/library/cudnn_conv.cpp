@@ -171,7 +171,7 @@ struct ConvForm {
 };
 
 bool has_bias_input(const Node& node) {
-  return node.op_input_count() > 2 && node.inputs[2] != kNoValue;
+  return node.has_op_input(2);
 }
 
 ConvForm fused_form(const LayerQuery& query) {

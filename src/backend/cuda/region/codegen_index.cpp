@@ -74,13 +74,12 @@ std::vector<Tactic> list_pad(const LayerQuery& query, const Device&) {
   const auto* op = std::get_if<Pad>(&node.op);
   if (!op) return {};
   Support support;
-  const auto present = [&](size_t i) { return i < node.op_input_count() && node.inputs[i] != kNoValue; };
-  if (!op->pads || op->pads->size() != 2 * input_shape(query, 0).size() || present(3))
+  if (!op->pads || op->pads->size() != 2 * input_shape(query, 0).size() || node.has_op_input(3))
     support = Support::no("the pads are known only at run time, or for some axes");
   std::vector<Tactic> tactics = element_tactics(query, kPadRunner, "cuda_pad");
   for (Tactic& t : tactics) {
     if (!support.ok) t.support = support;
-    if (present(2)) {
+    if (node.has_op_input(2)) {
       const Value& value = query.graph.value(node.inputs[2]);
       t.inputs[2] = {value.is_constant() || !is_float(value.dtype) ? value.dtype : t.inputs[0].dtype,
                      kLinear};
@@ -135,7 +134,7 @@ LayerSource generate_pad(const LayerQuery& query, const Tactic& tactic, const De
     offset += " + " + c + " * " + b.number(strides[d]);
   }
   b.line("if (" + inside + ") load(" + b.input(0, tactic.inputs[0].dtype) + offset + ", v);");
-  if (op.mode == PadMode::Constant && node.op_input_count() > 2 && node.inputs[2] != kNoValue)
+  if (op.mode == PadMode::Constant && node.has_op_input(2))
     b.line("else\n#pragma unroll\nfor (int j = 0; j < " + std::to_string(v) + "; ++j) v[j] = widen(" +
            b.input(2, tactic.inputs[2].dtype) + "[0]);");
   return {{end_elements(b, v)}};
@@ -161,7 +160,7 @@ LayerSource generate_trilu(const LayerQuery& query, const Tactic& tactic, const 
   const size_t rank = output_shape(query).size();
   KernelBuilder b = start_kernel(query, tactic, "trilu", tactic.outputs[0].dtype);
   begin_elements(b, query, tactic, 1);
-  const bool given = node.op_input_count() > 1 && node.inputs[1] != kNoValue;
+  const bool given = node.has_op_input(1);
   const std::string k = given ? "widen(*" + b.input(1, tactic.inputs[1].dtype) + ")" : "0ll";
   const std::string distance = "(long long)c" + std::to_string(rank - 1) + " - c" + std::to_string(rank - 2);
   b.line("if (" + distance + (std::get<Trilu>(node.op).upper ? " >= " : " <= ") + k + ") load(" +

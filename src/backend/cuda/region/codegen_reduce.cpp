@@ -360,7 +360,7 @@ std::vector<Tactic> list_reduce(const LayerQuery& query, const Device& device) {
   std::vector<Tactic> tactics;
   for (const auto& [from, to] : stored_types(query, true))
     for (const Format& format : formats) {
-      const bool unknown = !op->axes && node.op_input_count() > 1 && node.inputs[1] != kNoValue;
+      const bool unknown = !op->axes && node.has_op_input(1);
       const bool nothing = (op->axes && op->axes->empty()) || (!op->axes && op->noop_with_empty_axes);
       const std::optional<Format> out =
           unknown || nothing ? std::optional<Format>(format) : result_format(query, format);

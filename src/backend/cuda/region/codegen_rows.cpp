@@ -135,13 +135,6 @@ TensorType parameter_type(const Value& value, DType type) {
   return {value.is_constant() || !is_float(value.dtype) ? value.dtype : type, kLinear};
 }
 
-// The result as it is in front of the epilogue, beside that behind it.
-constexpr size_t kPlainResult = 3;
-
-bool has_result(const Node& node, size_t i) {
-  return node.outputs.size() > i && node.outputs[i] != kNoValue;
-}
-
 // Constant scale and bias, rows of which a lane has at most 24 elements, and no mean or deviation.
 bool may_take_two_rows(const LayerQuery& query, const Rows& rows) {
   const Node& node = query.layer();
@@ -149,7 +142,7 @@ bool may_take_two_rows(const LayerQuery& query, const Rows& rows) {
     return false;
   for (size_t i = 1; i < node.op_input_count(); ++i)
     if (node.inputs[i] != kNoValue && !query.graph.value(node.inputs[i]).is_constant()) return false;
-  return !has_result(node, 1) && !has_result(node, 2);
+  return !node.has_output(1) && !node.has_output(2);
 }
 
 std::vector<Tactic> list_layer_norm(const LayerQuery& query, const Device&) {
@@ -168,7 +161,8 @@ std::vector<Tactic> list_layer_norm(const LayerQuery& query, const Device&) {
       }
   const auto axis = static_cast<size_t>(normalize_axis(op->axis, static_cast<int64_t>(x.size()), "axis"));
   for (Tactic& t : tactics) {
-    if (has_result(query.layer(), kPlainResult)) t.outputs[kPlainResult] = {t.inputs[0].dtype, kLinear};
+    if (query.layer().has_output(LayerNorm::kPlainResult))
+      t.outputs[LayerNorm::kPlainResult] = {t.inputs[0].dtype, kLinear};
     for (size_t i = 1; i < query.layer().op_input_count(); ++i) {
       if (query.layer().inputs[i] == kNoValue) continue;
       const Value& value = query.graph.value(query.layer().inputs[i]);
@@ -186,8 +180,9 @@ std::vector<Tactic> list_layer_norm(const LayerQuery& query, const Device&) {
 std::string store_row_part(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic, int v,
                            const std::string& at) {
   const std::string plain =
-      has_result(query.layer(), kPlainResult)
-          ? "store(" + b.output(kPlainResult, tactic.outputs[kPlainResult].dtype) + " + " + at + ", y);\n"
+      query.layer().has_output(LayerNorm::kPlainResult)
+          ? "store(" + b.output(LayerNorm::kPlainResult, tactic.outputs[LayerNorm::kPlainResult].dtype) +
+                " + " + at + ", y);\n"
           : "";
   return plain + "finish" + std::to_string(v) + "(" + at + ", y);";
 }
@@ -217,8 +212,7 @@ LayerSource generate_two_rows(const LayerQuery& query, const Tactic& tactic) {
     loop("#pragma unroll\nfor (int r = 0; r < 2; ++r)\n#pragma unroll\nfor (int j = 0; j < V; ++j) {\n" +
          body + "\n}");
   };
-  const bool scale = query.layer().op_input_count() > 1 && query.layer().inputs[1] != kNoValue,
-             bias = query.layer().op_input_count() > 2 && query.layer().inputs[2] != kNoValue;
+  const bool scale = query.layer().has_op_input(1), bias = query.layer().has_op_input(2);
   b.line("float scale[K][V], bias[K][V], x[2][K][V], mean[2] = {}, square[2] = {}, factor[2];");
   if (scale) loop("load(" + b.input(1, tactic.inputs[1].dtype) + " + i, scale[k]);");
   if (bias) loop("load(" + b.input(2, tactic.inputs[2].dtype) + " + i, bias[k]);");
@@ -254,9 +248,8 @@ LayerSource generate_layer_norm(const LayerQuery& query, const Tactic& tactic, c
   Tail(query, tactic).emit(b, v);
   RowWriter row(b, rows, tactic.inputs[0].dtype, threads, v, upper_bound(rows.n, query.ranges));
   // Scale and bias are on their way before the previous kernel has ended.
-  const auto is_given = [&](size_t i) { return node.op_input_count() > i && node.inputs[i] != kNoValue; };
   const auto is_early = [&](size_t i) {
-    return row.keeps_more() && is_given(i) && query.graph.value(node.inputs[i]).is_constant();
+    return row.keeps_more() && node.has_op_input(i) && query.graph.value(node.inputs[i]).is_constant();
   };
   const char* const names[] = {"", "scale", "bias"};
   for (const size_t i : {1, 2}) {
@@ -279,17 +272,17 @@ LayerSource generate_layer_norm(const LayerQuery& query, const Tactic& tactic, c
   std::string body = "float y[" + vs + "];\n";
   for (const size_t i : {1, 2}) {
     const std::string name = names[i];
-    if (!is_given(i)) continue;
+    if (!node.has_op_input(i)) continue;
     body += is_early(i) ? "const auto& " + name + " = early_" + name + "[k];\n"
                         : "float " + name + "[" + vs + "];\nload(" + b.input(i, tactic.inputs[i].dtype) +
                               " + i, " + name + ");\n";
   }
-  const bool scale = is_given(1), bias = is_given(2);
+  const bool scale = node.has_op_input(1), bias = node.has_op_input(2);
   body += "#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) y[j] = (x[k][j] - mean) * factor" +
           (scale ? " * scale[j]" : "") + (bias ? " + bias[j]" : "") + ";\n";
   row.loop(body + store_row_part(b, query, tactic, v, "row * " + row.n() + " + i"));
   for (const size_t o : {1, 2})
-    if (has_result(node, o))
+    if (node.has_output(o))
       b.line("if (lane == 0) " + b.output(o, DType::Float32) + "[row] = " + (o == 1 ? "mean;" : "factor;"));
   return {{b.finish()}};
 }

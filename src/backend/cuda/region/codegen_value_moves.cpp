@@ -13,13 +13,9 @@ constexpr std::string_view kValueMovesRunner = "ValueMoves";
 enum SliceInput : size_t { kStarts = 1, kEnds, kSliceAxes, kSteps };
 enum PadInput : size_t { kPads = 1, kPadValue, kPadAxes };
 
-bool is_present(const LayerQuery& query, size_t i) {
-  return i < query.layer().op_input_count() && query.layer().inputs[i] != kNoValue;
-}
-
 // Yes, if operand i is absent or a list of integers, `each` for each of as many axes as operand 1 has.
 Support expect_list(const LayerQuery& query, const Tactic& t, size_t i, int64_t count, int64_t each) {
-  if (!is_present(query, i)) return {};
+  if (!query.layer().has_op_input(i)) return {};
   const Shape& shape = input_shape(query, i);
   if (shape.size() == 1 && shape[0].is_constant(count * each) &&
       (t.inputs[i].dtype == DType::Int64 || t.inputs[i].dtype == DType::Int32))
@@ -39,7 +35,7 @@ bool has_operands(const LayerQuery& query) {
   const Op& op = query.layer().op;
   if (const auto* slice = std::get_if<Slice>(&op)) return !slice->starts;
   const auto* pad = std::get_if<Pad>(&op);
-  return pad != nullptr && (!pad->pads || is_present(query, kPadAxes));
+  return pad != nullptr && (!pad->pads || query.layer().has_op_input(kPadAxes));
 }
 
 std::vector<Tactic> list_value_moves(const LayerQuery& query, const Device&) {
@@ -56,7 +52,7 @@ std::vector<Tactic> list_value_moves(const LayerQuery& query, const Device&) {
          slices ? std::vector<size_t>{kStarts, kSliceAxes, kSteps} : std::vector<size_t>{kPads, kPadAxes})
       if (const Support s = expect_list(query, t, i, count, !slices && i == kPads ? 2 : 1); !s.ok)
         t.support = s;
-    if (!slices && is_present(query, kPadValue)) {
+    if (!slices && query.layer().has_op_input(kPadValue)) {
       const Value& value = query.graph.value(node.inputs[kPadValue]);
       t.inputs[kPadValue] = {value.is_constant() || !is_float(value.dtype) ? value.dtype : type, kLinear};
       if (storage_name(t.inputs[kPadValue].dtype).empty())
@@ -71,7 +67,7 @@ std::vector<Tactic> list_value_moves(const LayerQuery& query, const Device&) {
 
 std::string numbers(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic, size_t i,
                     const std::string& otherwise) {
-  if (!is_present(query, i)) return otherwise;
+  if (!query.layer().has_op_input(i)) return otherwise;
   return "numbers(" + b.input(i, tactic.inputs[i].dtype) + ")";
 }
 
@@ -105,7 +101,7 @@ LayerSource generate_value_moves(const LayerQuery& query, const Tactic& tactic, 
            b.number(strides[d]) + ";\n}");
   }
   b.line("if (inside) load(" + b.input(0, tactic.inputs[0].dtype) + " + from, v);");
-  if (pad != nullptr && pad->mode == PadMode::Constant && is_present(query, kPadValue))
+  if (pad != nullptr && pad->mode == PadMode::Constant && query.layer().has_op_input(kPadValue))
     b.line("else v[0] = widen(" + b.input(kPadValue, tactic.inputs[kPadValue].dtype) + "[0]);");
   return {{end_elements(b, 1)}};
 }

@@ -17,7 +17,7 @@ enum NmsInput : size_t { kBoxes, kScores, kMost, kOverlap, kScore };
 
 bool has(const LayerQuery& query, size_t input) {
   const Node& node = query.layer();
-  return input < node.op_input_count() && node.inputs[input] != kNoValue &&
+  return node.has_op_input(input) &&
          !element_count(query.graph.value(node.inputs[input]).shape).is_constant(0);
 }
 

@@ -24,10 +24,6 @@ constexpr int64_t kMostTerms = 32;    // of a stage, but for larger primes
 enum DftInput : size_t { kDftX, kLength, kAxis };
 enum StftInput : size_t { kSignal, kFrameStep, kWindow, kFrameLength };
 
-bool has_input(const LayerQuery& query, size_t i) {
-  return i < query.layer().op_input_count() && query.layer().inputs[i] != kNoValue;
-}
-
 // The number that an operand holds, when the model says it.
 std::optional<int64_t> known_number(const LayerQuery& query, size_t i) {
   const Value& value = query.graph.value(query.layer().inputs[i]);
@@ -53,9 +49,10 @@ std::vector<Tactic> list_transform(const LayerQuery& query, const Device&) {
       t.support = Support::no("no kernel for " + std::string(dtype_name(type)));
     for (const size_t i :
          frames ? std::vector<size_t>{kFrameStep, kFrameLength} : std::vector<size_t>{kLength, kAxis})
-      if (has_input(query, i) && t.inputs[i].dtype != DType::Int64 && t.inputs[i].dtype != DType::Int32)
+      if (query.layer().has_op_input(i) && t.inputs[i].dtype != DType::Int64 &&
+          t.inputs[i].dtype != DType::Int32)
         t.support = Support::no("lengths, steps and axes must be int32 or int64");
-    if (frames && has_input(query, kWindow) && !is_real(t.inputs[kWindow].dtype))
+    if (frames && query.layer().has_op_input(kWindow) && !is_real(t.inputs[kWindow].dtype))
       t.support = Support::no("the window must be of floats");
     tactics.push_back(std::move(t));
   }
@@ -69,13 +66,14 @@ std::optional<int64_t> known_points(const LayerQuery& query) {
   };
   const Shape& x = input_shape(query, 0);
   if (std::holds_alternative<STFT>(query.layer().op)) {
-    if (has_input(query, kWindow)) return constant(input_shape(query, kWindow)[0]);
-    return has_input(query, kFrameLength) ? known_number(query, kFrameLength) : constant(x[1]);
+    if (query.layer().has_op_input(kWindow)) return constant(input_shape(query, kWindow)[0]);
+    return query.layer().has_op_input(kFrameLength) ? known_number(query, kFrameLength) : constant(x[1]);
   }
   const auto& op = std::get<DFT>(query.layer().op);
-  const auto axis = has_input(query, kAxis) ? known_number(query, kAxis) : std::optional<int64_t>(-2);
+  const auto axis =
+      query.layer().has_op_input(kAxis) ? known_number(query, kAxis) : std::optional<int64_t>(-2);
   if (!axis) return std::nullopt;
-  if (has_input(query, kLength)) return known_number(query, kLength);
+  if (query.layer().has_op_input(kLength)) return known_number(query, kLength);
   const auto at = static_cast<size_t>(normalize_axis(*axis, static_cast<int64_t>(x.size()), "DFT"));
   return constant(op.inverse && op.onesided ? output_shape(query)[at] : x[at]);
 }
@@ -100,7 +98,7 @@ std::vector<int64_t> stages_of(const LayerQuery& query) {
 Dim line_count(const LayerQuery& query) {
   const Shape& y = output_shape(query);
   if (std::holds_alternative<STFT>(query.layer().op)) return y[0] * y[1];
-  const auto axis = has_input(query, kAxis) ? *known_number(query, kAxis) : int64_t{-2};
+  const auto axis = query.layer().has_op_input(kAxis) ? *known_number(query, kAxis) : int64_t{-2};
   const auto at = static_cast<size_t>(normalize_axis(axis, static_cast<int64_t>(y.size()), "DFT"));
   return product(y, 0, at) * product(y, at + 1, y.size() - 1);
 }
@@ -122,8 +120,9 @@ void add_lines(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic) 
   if (!std::holds_alternative<STFT>(query.layer().op)) {
     define("IN_DIMS", dims_text(b, x));
     define("OUT_DIMS", dims_text(b, y));
-    define("GIVEN_AXIS", has_input(query, kAxis) ? number_text(b, query, tactic, kAxis) : "-2ll");
-    define("GIVEN_POINTS", has_input(query, kLength) ? number_text(b, query, tactic, kLength) : "0ll");
+    define("GIVEN_AXIS", query.layer().has_op_input(kAxis) ? number_text(b, query, tactic, kAxis) : "-2ll");
+    define("GIVEN_POINTS",
+           query.layer().has_op_input(kLength) ? number_text(b, query, tactic, kLength) : "0ll");
     b.line(device_text::transform::kLines);
     return;
   }
@@ -131,13 +130,14 @@ void add_lines(KernelBuilder& b, const LayerQuery& query, const Tactic& tactic) 
   define("STEP", number_text(b, query, tactic, kFrameStep));
   define("FRAMES", b.number(y[1]));
   define("BINS", b.number(y[2]));
-  if (has_input(query, kWindow)) {
+  if (query.layer().has_op_input(kWindow)) {
     define("WINDOW(i)", "widen(" + b.input(kWindow, tactic.inputs[kWindow].dtype) + "[i])");
     define("GIVEN_POINTS", "(long long)" + b.number(input_shape(query, kWindow)[0]));
   } else {
     define("WINDOW(i)", "1.");
-    define("GIVEN_POINTS", has_input(query, kFrameLength) ? number_text(b, query, tactic, kFrameLength)
-                                                          : "(long long)" + b.number(x[1]));
+    define("GIVEN_POINTS", query.layer().has_op_input(kFrameLength)
+                               ? number_text(b, query, tactic, kFrameLength)
+                               : "(long long)" + b.number(x[1]));
   }
   b.line(device_text::transform::kFrames);
 }
