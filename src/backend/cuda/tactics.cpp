@@ -52,6 +52,7 @@ GeneratedFamily gemm_family();
 GeneratedFamily squeeze_excite_family();
 GeneratedFamily stem_family();
 GeneratedFamily wgmma_conv_family();
+GeneratedFamily halo_family();
 GeneratedFamily recurrent_family();
 GeneratedFamily linear_attention_family();
 GeneratedFamily transform_family();
@@ -84,6 +85,7 @@ std::vector<TacticFamily> tactic_families() {
       wgmma_tactics(),
       few_rows_tactics(),
       generated_tactics<wgmma_conv_family>(),
+      generated_tactics<halo_family>(),
       generated_tactics<squeeze_excite_family>(),
       cudnn_conv_tactics(),
       generated_tactics<gemm_family>(),

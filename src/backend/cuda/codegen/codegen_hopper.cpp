@@ -121,6 +121,7 @@ void add_hopper_stages(KernelBuilder& b, const HopperTile& tile, const HopperSta
   b.waits_itself();
   b.kernel().resident = tile.resident;
   b.kernel().shared_bytes = 1024 + s.barriers_at + 8 * (2 * s.stages + s.more_barriers);
+  const int a_rows = s.a_rows > 0 ? s.a_rows : tile.rows();
   b.constants({{"GROUPS", tile.groups},
                {"TEAMS", s.teams},
                {"BN", tile.bn},
@@ -128,6 +129,9 @@ void add_hopper_stages(KernelBuilder& b, const HopperTile& tile, const HopperSta
                {"BARRIERS", s.barriers_at},
                {"KSTEP", s.step},
                {"ROW_BYTES", tile.row_bytes},
+               {"A_ROWS", a_rows},
+               {"A_PITCH", s.a_pitch > 0 ? s.a_pitch : a_rows * tile.row_bytes},
+               {"B_TILES", s.b_tiles},
                {"KEPT", s.kept_at},
                {"V", s.width}});
   b.global(std::string("typedef ") + (s.type == DType::UInt8 ? "int" : "float") +

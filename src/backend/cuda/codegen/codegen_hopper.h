@@ -65,6 +65,9 @@ struct HopperStages {
   int teams = 1;          // of warpgroups, each with tiles of its own
   int width = 1;          // results that are stored at once
   int kept_at = 0;        // where B is kept; 0: it comes with the stages
+  int a_rows = 0;         // of a stage; 0: those of the tile
+  int a_pitch = 0;        // bytes of a stage for them; 0: as many as they are
+  int b_tiles = 1;        // that belong to a stage
 };
 // Writes the constants that stages.cuh wants and its text, and sets shared memory and residency: blocks wait
 // for the previous kernel themselves. `results`: also what becomes of sums.

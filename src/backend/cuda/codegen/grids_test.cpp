@@ -6,6 +6,7 @@
 
 #include "backend/check/grid_case.h"
 #include "backend/cuda/codegen/generated_check.h"
+#include "backend/cuda/conv/halo_check.h"
 #include "backend/cuda/device/libraries.h"
 #include "backend/cuda/kernel.h"
 #include "backend/cuda/product/wgmma_check.h"
@@ -153,6 +154,15 @@ TEST(CudaGrids, Convolutions) {
       2);
   EXPECT_GE(ran.size(), 4u * 6u);
   EXPECT_GE(check_generated_grids(wgmma_family(), {point.text()}, 2).size(), 6u);
+}
+
+TEST(CudaGrids, ConvolutionsThatKeepABorder) {
+  const ByteGridLayer wide{.x = "1, 80, 6, 5", .w = "24, 80, 3, 3", .y = "1, 24, 6, 5"};
+  const std::vector<std::string> layers = {ByteGridLayer().text(), byte_grid_window_without_pads().text(),
+                                           wide.text()};
+  EXPECT_GE(check_generated_grids(halo_family(), layers, 2).size(), 3u * 6u);
+  const auto ran = check_generated_grids(halo_in_teams(), layers, 2);
+  EXPECT_TRUE(has(ran, "cuda_wgmma_halo_keep_teams", "-> uint8")) << ran.size();
 }
 
 // Tensor cores before Hopper, and behind it, multiply bytes in tiles.

@@ -48,6 +48,13 @@ DEV void copy_box(void* to, const TensorMap* map, int c0, int c1, int c2, u64* b
       "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(shared_address(b))
       : "memory");
 }
+DEV void copy_box(void* to, const TensorMap* map, int c0, int c1, int c2, int c3, u64* b) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, "
+      "%4, %5}], [%6];" ::"r"(shared_address(to)),
+      "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(shared_address(b))
+      : "memory");
+}
 // Of a map whose dims behind the first are a block of rows in another order (wgmma_maps), the block `block`.
 DEV void copy_block(void* to, const TensorMap* map, int c0, int block, u64* b) {
   asm volatile(

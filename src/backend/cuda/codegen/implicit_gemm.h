@@ -55,7 +55,7 @@ void add_grid_blocks(const LayerQuery& query, int64_t channel_multiple, LayerSou
 // Whether tensor cores multiply the layer's bytes; no says what is in the way.
 Support multiplies_bytes(const LayerQuery& query, const ImplicitGemm& problem);
 // Defines start_sums(sum, column): the sums of a warpgroup's 64 rows from `column` on, as they start in part
-// `split` of K; in kernels of stages.cuh. `dealt`: columns lie as wgmma_stay.cuh deals them.
+// `split` of K; in kernels of stages.cuh. `dealt`: columns lie as stay.cuh deals them.
 void define_start_sums(KernelBuilder& b, const LayerQuery& query, const ImplicitGemm& problem,
                        bool dealt = false);
 

@@ -6,6 +6,7 @@
 
 #include "backend/check/grid_case.h"
 #include "backend/cuda/codegen/generated_check.h"
+#include "backend/cuda/conv/halo_check.h"
 #include "backend/cuda/device/libraries.h"
 #include "backend/cuda/kernel.h"
 #include "backend/cuda/product/wgmma_check.h"
@@ -127,6 +128,9 @@ TEST(CudaSmallFloatGrids, Convolutions) {
   EXPECT_TRUE(has(ran, "cuda_wgmma_conv", "float8e4m3fn")) << ran.size();
   EXPECT_GE(ran.size(), 4u * 6u);
   EXPECT_GE(check_generated_grids(wgmma_family(), {point.text()}, 2).size(), 6u);
+  EXPECT_GE(check_generated_grids(halo_family(), {FloatGridLayer().text(), valid.text()}, 2).size(), 2u * 6u);
+  const auto kept = check_generated_grids(halo_in_teams(), {FloatGridLayer().text(), valid.text()}, 2);
+  EXPECT_TRUE(has(kept, "cuda_wgmma_halo_keep_teams", "float8e4m3fn")) << kept.size();
 }
 
 TEST(CudaSmallFloatGrids, FirstConvolutions) {

@@ -2,13 +2,16 @@
 //
 // Stages of operands in shared memory, which one warp fills through the copy engine while warpgroups multiply
 // out of them: what products and convolutions for Hopper share. A stage holds KSTEP elements of K (ROW_BYTES,
-// swizzled) of ROWS rows of A and, behind them, of BN rows of B; the tile of results is ROWS x BN.
+// swizzled) of rows of A and, behind them, of BN rows of B; the tile of results is ROWS x BN.
 //
 // add_hopper_stages() writes in front:
 //   GROUPS                warpgroups that multiply a tile, 64 rows each
 //   TEAMS                 so many times, where each works on tiles of its own
 //   BN                    columns of the tile
 //   STAGES                how many
+//   A_ROWS                rows of A that a stage gets
+//   A_PITCH               bytes of a stage that are for them, a multiple of 1024
+//   B_TILES               tiles of B that belong to a stage, of which all but one are kept
 //   BARRIERS              bytes from the first stage to the barriers
 //   KSTEP, ROW_BYTES      elements of K in a stage, and their bytes: 128 or 64
 //   KEPT                  0, or where blocks that stay keep the rows of B of all steps, which they read once:
@@ -19,33 +22,34 @@
 
 //# kStages
 constexpr int ROWS = 64 * GROUPS, TEAM = 128 * GROUPS, CONSUMERS = TEAMS * TEAM;
-constexpr int A_BYTES = ROWS * ROW_BYTES, B_BYTES = BN * ROW_BYTES,
-              STAGE = A_BYTES + (KEPT ? 0 : B_BYTES);
+constexpr int A_BYTES = A_ROWS * ROW_BYTES, B_TILE = BN * ROW_BYTES, B_BYTES = B_TILES * B_TILE,
+              STAGE = A_PITCH + (KEPT ? 0 : B_BYTES);
 
 struct Stages {
   char* base;
   u64 *full, *empty;  // barriers of each stage: its bytes are there; all warps are done with them
   DEV char* a(int stage) const { return base + stage * STAGE; }
   DEV char* b(int stage, int step) const {
-    return KEPT ? base + KEPT + step * B_BYTES : base + stage * STAGE + A_BYTES;
+    return KEPT ? base + KEPT + step * B_BYTES : base + stage * STAGE + A_PITCH;
   }
-  DEV static int before(int stage) { return stage == 0 ? STAGES - 1 : stage - 1; }
 };
-// A stage and the parity of its phase. Who fills stages begins with parity 1: they are empty.
-struct Turn {
+// One of COUNT stages and the parity of its phase. Who fills stages begins with parity 1: they are empty.
+template <int COUNT> struct TurnOf {
   int stage, parity;
   DEV void advance() {
-    if (++stage == STAGES) {
+    if (++stage == COUNT) {
       stage = 0;
       parity ^= 1;
     }
   }
   DEV void advance(int steps) {
     stage += steps;
-    parity ^= stage / STAGES & 1;
-    stage %= STAGES;
+    parity ^= stage / COUNT & 1;
+    stage %= COUNT;
   }
+  DEV int before() const { return stage == 0 ? COUNT - 1 : stage - 1; }
 };
+typedef TurnOf<STAGES> Turn;
 
 // How every such kernel begins. `more` initialises what barriers it has besides, behind those of the stages.
 template <class More> DEV Stages start_stages(const TensorMap* a, const TensorMap* b, More more) {
@@ -103,9 +107,8 @@ DEV void clear_sums(Sum (&sum)[BN / 2]) {
 #pragma unroll
   for (int j = 0; j < BN / 2; ++j) sum[j] = 0;
 }
-// DEALT: a thread has columns side by side (wgmma_stay.cuh).
-template <bool DEALT = false>
-DEV void start_sums_at(const int* starts, bool first_part, Sum (&sum)[BN / 2]) {
+// DEALT: a thread has columns side by side (stay.cuh).
+template <bool DEALT = false> DEV void start_sums_at(const int* starts, bool first_part, Sum (&sum)[BN / 2]) {
   const int t = threadIdx.x % 4;
 #pragma unroll
   for (int j = 0; j < BN / 8; ++j)
@@ -131,12 +134,12 @@ DEV void multiply_stages(const Stages& stages, Turn& turn, int steps, Sum (&sum)
     for (int k = 0; k < ROW_BYTES / 32; ++k) MULTIPLY(sum, a + 2 * k, b + 2 * k);
     multiply_commit();
     multiply_wait<1>();
-    if (i > 0 && lane == 0) barrier_arrive(stages.empty + Stages::before(turn.stage));
+    if (i > 0 && lane == 0) barrier_arrive(stages.empty + turn.before());
     turn.advance();
   }
   started();
   multiply_wait<0>();
-  if (HANDS_BACK_LAST && lane == 0) barrier_arrive(stages.empty + Stages::before(turn.stage));
+  if (HANDS_BACK_LAST && lane == 0) barrier_arrive(stages.empty + turn.before());
   multiply_done(sum);
 }
 

@@ -19,7 +19,7 @@
 
 #include "backend/cuda/codegen/codegen_hopper.h"
 #include "backend/cuda/codegen/generated_layer.h"
-#include "backend/cuda/codegen/implicit_gemm.h"
+#include "backend/cuda/conv/hopper_conv.h"
 #include "backend/cuda/device/device.h"
 #include "base/error.h"
 #include "lathe_device_text/wgmma_conv.h"
@@ -63,21 +63,9 @@ struct WgmmaConvVariant {
   }
 };
 
-// Elements of K in a step: 128 bytes, or half of that where a pixel has no more.
-int step_of(const ImplicitGemm& p) {
-  const int64_t half = p.step() / 2;
-  return static_cast<int>(dtype_size(p.type) == 1 && p.channels.value() <= half ? half : p.step());
-}
-int row_bytes_of(const ImplicitGemm& p) {
-  return step_of(p) * dtype_size(p.type);
-}
-int64_t pieces_of(const ImplicitGemm& p) {
-  return (p.channels.value() + step_of(p) - 1) / step_of(p);
-}
-
 // Steps of K: taps times pieces of the channels.
 int64_t steps_of(const ImplicitGemm& p) {
-  int64_t steps = pieces_of(p);
+  int64_t steps = conv_pieces(p);
   for (const ImplicitGemm::Axis& a : p.axes) steps *= a.kernel;
   return steps;
 }
@@ -121,7 +109,7 @@ std::vector<WgmmaConvVariant> wgmma_conv_variants(const ImplicitGemm& p, const L
     for (const int bn : {32, 64, 96, 128, 192, 256})
       for (const int resident : {1, 2, 3})
         for (const int kind : {1, 2, 4, 8, -2, -3, -4, -6, -8}) {
-          const WgmmaConvVariant v{{groups, bn, resident, row_bytes_of(p)}, std::abs(kind), kind > 1};
+          const WgmmaConvVariant v{{groups, bn, resident, conv_row_bytes(p)}, std::abs(kind), kind > 1};
           const int splits = v.splits;
           const double tiles = std::ceil(m / v.tile.rows()) * std::ceil(n / bn), blocks = tiles * splits;
           if (plain && !v.shares && (splits > 1 || bn > 64)) continue;  // codegen_wgmma.cpp has these
@@ -138,35 +126,21 @@ std::vector<WgmmaConvVariant> wgmma_conv_variants(const ImplicitGemm& p, const L
   return most_promising(std::move(timed));
 }
 
-Support describe(const LayerQuery& query, const Tactic& tactic, ImplicitGemm& p) {
-  if (const Support s = describe_gemm(query, tactic, p); !s.ok) return s;
-  if (p.axes.size() != 2) return Support::no("not a convolution of images");
-  if (!p.batches.is_constant(1)) return Support::no("groups");
-  if (!divides(16 / dtype_size(p.type), p.channels))
-    return Support::no("pixels that do not begin at multiples of 16 bytes");
+// What the copy engine's description of windows can hold.
+Support windows_fit(const LayerQuery& query, const ImplicitGemm& p) {
   for (const ImplicitGemm::Axis& a : p.axes) {
-    // What the copy engine's description of windows can hold.
     const int64_t pad = upper_bound(a.pad_begin, query.ranges), reach = (a.kernel - 1) * a.dilation;
     if (pad > 127 || reach > 127 || a.stride > 8)
       return Support::no("windows too far apart, or pads too wide");
   }
-  return p.on_grid ? multiplies_bytes(query, p) : Support();
+  return {};
 }
 
 std::vector<Tactic> list_typed_wgmma_conv(const LayerQuery& query, const StoredTypes& types,
                                           const DeviceProperties& gpu) {
-  Tactic base = typed_tactic(query, kWgmmaConvRunner, "cuda_wgmma_conv", {types.input, kChannelsLast},
-                             {types.output, kChannelsLast});
-  list_weights(query, number_beside(query, types.output), base);
-  const Value& weights = query.graph.value(query.layer().inputs[1]);
-  if (base.support.ok && query.graph.value(query.layer().inputs[0]).is_constant())
-    base.support = Support::no("the image is constant");
-  if (base.support.ok && !weights.is_constant())
-    base.support = Support::no("the weights are computed at run time");
-  if (base.support.ok && has_data_dependent_dims(query))
-    base.support = Support::no("the size of the result depends on data");
   ImplicitGemm p;
-  if (base.support.ok) base.support = describe(query, base, p);
+  Tactic base = hopper_conv_tactic(query, types, kWgmmaConvRunner, "cuda_wgmma_conv", p);
+  if (base.support.ok) base.support = windows_fit(query, p);
   if (!base.support.ok) return {refused_for(types.input, base)};
   std::vector<Tactic> tactics;
   for (const WgmmaConvVariant& v : wgmma_conv_variants(p, query, base, gpu))
@@ -192,7 +166,7 @@ Operands begin_tile(KernelBuilder& b, const LayerQuery& query, const ImplicitGem
                     const WgmmaConvVariant& v) {
   const Dim tiles_m = ceil_div(p.m, Dim(v.tile.rows())), tiles_n = ceil_div(p.n, Dim(v.tile.bn));
   const int64_t steps = steps_of(p);
-  const int step = step_of(p);
+  const int step = conv_step(p);
   const ImplicitGemm::Axis &h = p.axes[0], &w = p.axes[1];
   b.kernel().grid = {tiles_m * tiles_n, 1, Dim(v.splits)};
   b.kernel().cluster = v.shares ? v.splits : 1;
@@ -205,12 +179,9 @@ Operands begin_tile(KernelBuilder& b, const LayerQuery& query, const ImplicitGem
                                      .last = {(w.out - Dim(1)) * Dim(w.stride) - w.pad_begin,
                                               (h.out - Dim(1)) * Dim(h.stride) - h.pad_begin},
                                      .steps = {static_cast<int>(w.stride), static_cast<int>(h.stride)}}};
-  const Operands operands{b.input_map(0, pixels), b.packed_map("w", {.type = p.type,
-                                                                     .extents = {Dim(steps * step), p.n},
-                                                                     .strides = {1, Dim(steps * step)},
-                                                                     .box = {step, v.tile.bn}})};
+  const Operands operands{b.input_map(0, pixels), hopper_conv_weights_map(b, p, v.tile.bn)};
   b.constants({{"SPLITS", v.splits},
-               {"PIECES", pieces_of(p)},
+               {"PIECES", conv_pieces(p)},
                {"KERNEL_W", w.kernel},
                {"DILATION_W", w.dilation},
                {"DILATION_H", h.dilation}});
@@ -227,13 +198,13 @@ Operands begin_tile(KernelBuilder& b, const LayerQuery& query, const ImplicitGem
 
 LayerSource generate_wgmma_conv(const LayerQuery& query, const Tactic& tactic, const Device& device) {
   ImplicitGemm p;
-  const Support support = describe(query, tactic, p);
+  const Support support = describe_hopper_conv(query, tactic, p);
   check(support.ok, "a refused convolution is generated: " + support.reason);
-  const WgmmaConvVariant v = WgmmaConvVariant::of(tactic.params, row_bytes_of(p));
+  const WgmmaConvVariant v = WgmmaConvVariant::of(tactic.params, conv_row_bytes(p));
   const int64_t steps = steps_of(p);
   KernelBuilder b = start_kernel(query, tactic, "wgmma_conv", tactic.outputs[0].dtype);
   const int parts = v.shares ? 1 : v.splits;  // in memory
-  GemmWriter writer(b, query, tactic, p, v.tile.consumers() + 32, v.tile.rows(), v.tile.bn, step_of(p),
+  GemmWriter writer(b, query, tactic, p, v.tile.consumers() + 32, v.tile.rows(), v.tile.bn, conv_step(p),
                     parts);
   // What threads side by side read of another block's memory should lie side by side.
   const int width = result_vector(query, tactic, p, v.shares ? 4 : 8, parts);
@@ -243,7 +214,7 @@ LayerSource generate_wgmma_conv(const LayerQuery& query, const Tactic& tactic, c
                     {.type = p.type,
                      .stages = stages,
                      .barriers_at = std::max(stages * v.tile.stage_bytes(), v.tile.sums_bytes()),
-                     .step = step_of(p),
+                     .step = conv_step(p),
                      .width = width},
                     true);
   const Operands operands = begin_tile(b, query, p, v);
@@ -272,12 +243,7 @@ LayerSource generate_wgmma_conv(const LayerQuery& query, const Tactic& tactic, c
     source.kernels.push_back(GemmWriter::sum_kernel(query, tactic, p, parts));
     source.scratch_bytes = GemmWriter::scratch_bytes(query, parts);
   }
-  if (p.on_grid) {
-    add_grid_blocks(query, step_of(p), source);
-    return source;
-  }
-  const Tensor weights = query.graph.value(query.layer().inputs[1]).constant;
-  source.blocks["w"] = gemm_weights_block(query.layer().op, weights, p.type, step_of(p));
+  add_hopper_conv_blocks(query, p, source);
   return source;
 }
 

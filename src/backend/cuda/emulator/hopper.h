@@ -100,6 +100,9 @@ inline void copy_box_at(void* to, const TensorMap* map, const int (&corner)[5], 
   emulator::barrier(b).bytes -= count * map->bytes;
   emulator::complete(emulator::barrier(b));
 }
+inline void copy_box(void* to, const TensorMap* map, int c0, int c1, int c2, int c3, u64* b) {
+  copy_box_at(to, map, {c0, c1, c2, c3}, b);
+}
 inline void copy_box(void* to, const TensorMap* map, int c0, int c1, int c2, u64* b) {
   copy_box_at(to, map, {c0, c1, c2}, b);
 }

@@ -14,12 +14,13 @@
 // Where a column of B fits into shared memory beside that, a block may keep it: with K = 64 that is two
 // thirds of what a tile reads.
 //
-// Columns are dealt to threads (wgmma_stay.cuh) where the epilogue reads what other layers computed. In INT8
+// Columns are dealt to threads (stay.cuh) where the epilogue reads what other layers computed. In INT8
 // with a residual, 32 x 56 x 56 pixels of 64 channels to 256: 34.1 us in pairs, 29.2 dealt, of a floor of 14
 // (58 MB); 32 x 14 x 14 of 256 to 1024: 10.1 and 9.5. Without a residual pairs are 7 % faster.
 #include <algorithm>
 
 #include "backend/cuda/product/codegen_wgmma.h"
+#include "lathe_device_text/stay.h"
 #include "lathe_device_text/wgmma_stay.h"
 #include "lathe_device_text/wgmma_tiles.h"
 
@@ -68,6 +69,7 @@ KernelSource stay_kernel(const LayerQuery& query, const Tactic& tactic, const Im
                {"WHOLE_COLUMNS", whole},
                {"RUN", run}});
   b.global(device_text::wgmma_tiles::kTiles);
+  b.global(device_text::stay::kTiles);
   b.global(device_text::wgmma_stay::kStay);
   const WgmmaMaps maps = wgmma_maps(b, query, p, v, dealt);
   define_tile_at(b, p, v);

@@ -51,7 +51,7 @@ struct WgmmaVariant {
 };
 
 // Maps of A's rows and of the packed weights. `dealt`: of these in blocks of the tile's columns, in the order
-// that wgmma_stay.cuh wants.
+// that stay.cuh wants.
 struct WgmmaMaps {
   std::string a, weights;
 };

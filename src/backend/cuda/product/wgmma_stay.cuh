@@ -1,98 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A product with blocks that stay and compute tile after tile (codegen_stay.cpp); behind stages.cuh and
-// wgmma_tiles.cuh.
-//
-// Teams take turns: while one finishes its tile, the next multiplies. Stages are filled in the order of
-// tiles, so that a team may wait for its first only when the one before it has had its last: until then the
-// parity of a stage does not say which of its fillings is there.
-//
-// Besides what those want the generator writes in front:
-//   STRIPS  bytes from the first stage to the results of the warps
-//   PITCH   elements from row to row of those
-//   WHOLE_COLUMNS  every tile has BN columns
-//   RUN     columns side by side that a thread finishes at once: 2, or more of those that are dealt to it
-//
-// The sums of a product lie in pairs, columns 8 j + 2 t of each row with thread t of four. Where columns come
-// in whole tiles, rows of B may be brought in an order that deals thread t the columns from BN / 4 * t on
-// (DEALT): operands of the epilogue are then whole vectors. In pairs each load of a warp touches eight lines
-// for 64 numbers.
+// A product with blocks that stay and compute tile after tile (codegen_stay.cpp); behind stages.cuh, stay.cuh
+// and wgmma_tiles.cuh.
 
 //# kStay
-constexpr bool DEALT = RUN > 2;
-constexpr int RUNS = BN / 4 / RUN, NEXT_RUN = DEALT ? RUN : 8;  // of a thread in a row; from one to the next
+// The products of `steps` steps of K as their stages arrive.
+struct StagedProducts {
+  const Stages& stages;
+  int steps;
+  Turn turn;
+
+  DEV void skip(int tiles) { turn.advance(tiles * steps); }
+  template <class Started> DEV void multiply(Sum (&sum)[BN / 2], Started started) {
+    multiply_stages<true>(stages, turn, steps, sum, started);
+  }
+};
 
 template <class TileAt, class StartSums, class Place, class Tail, class Stored>
 DEV void product_stays(const TensorMap* a_map, const TensorMap* b_map, int tiles, int steps, idx columns,
                        TileAt tile_at, StartSums start_sums, Place place, const Tail& tail, Stored* result) {
-  const Stages stages = start_stages(a_map, b_map, [](u64* turns) {
-    for (int i = 0; TEAMS > 1 && i < TEAMS; ++i) barrier_init(turns + i, 4 * GROUPS);
-  });
-  u64* const turns = stages.empty + STAGES;  // of each team: the one before it has multiplied
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  const Stages stages = start_stages(a_map, b_map, [](u64* more) { start_turns(more); });
   if (threadIdx.x >= CONSUMERS) {
-    if (lane == 0) bring_tiles<DEALT>(stages, a_map, b_map, tiles, steps, tile_at);
+    if (threadIdx.x % 32 == 0) bring_tiles<DEALT>(stages, a_map, b_map, tiles, steps, tile_at);
     return;
   }
-  Stored* strip = (Stored*)(stages.base + STRIPS) + warp * 16 * PITCH;
-  wait_for_previous_kernel();
-  const int team = threadIdx.x / TEAM;
-  Turn turn{0, 0};
-  turn.advance(team * steps);
-  // Finishings of the team before that this one waits for; the first team begins without.
-  int round = team == 0 ? -1 : 0;
-  for (int number = blockIdx.x + team * gridDim.x; number < tiles; number += TEAMS * gridDim.x, ++round) {
-    const ProductTile tile = tile_at(number);
-    const idx row0 = tile.row0 + threadIdx.x % TEAM / 32 * 16;
-    // A thread finishes its own sums: of rows g and g + 8, runs of columns from `own` on. What the tail
-    // reads at their places is on its way while they are multiplied.
-    const int own = t * (DEALT ? BN / 4 : 2);
-    typename Tail::Places places[RUNS][2];
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const idx row = row0 + g + 8 * h, first = place(row, tile.column0 + own);
-#pragma unroll
-      for (int r = 0; r < RUNS; ++r) {
-        const idx at = WHOLE_COLUMNS ? first : place(row, tile.column0 + own + NEXT_RUN * r);
-        tail.fetch_place((at < 0 ? 0 : at) + (WHOLE_COLUMNS ? NEXT_RUN * r : 0), places[r][h]);
-      }
-    }
-    Sum sum[BN / 2];
-    start_sums(sum, tile.b_row);
-    if (TEAMS > 1 && round >= 0) barrier_wait(turns + team, round & 1);
-    multiply_stages<true>(stages, turn, steps, sum, [&] {
-      if (TEAMS > 1 && lane == 0) barrier_arrive(turns + (team + 1) % TEAMS);
-    });
-    turn.advance((TEAMS - 1) * steps);
-#pragma unroll
-    for (int r = 0; r < RUNS; ++r) {
-      const idx column = tile.column0 + own + NEXT_RUN * r;
-      typename Tail::Columns of_columns;
-      tail.fetch_columns(WHOLE_COLUMNS || column < columns ? column : 0, of_columns);
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        float v[RUN];
-#pragma unroll
-        for (int i = 0; i < RUN; ++i) v[i] = (float)sum[4 * (RUN / 2 * r + i / 2) + 2 * h + i % 2];
-        tail.apply_columns(of_columns, v);
-        tail.apply_place(of_columns, places[r][h], v);
-        Stored* const at = strip + (g + 8 * h) * PITCH + own + NEXT_RUN * r;
-        if constexpr (DEALT)
-          store(at, v);
-        else
-          store_pair(at, v);
-      }
-    }
-    // As they are stored they lie in memory of the warp, which stores whole vectors.
-    __syncwarp();
-#pragma unroll 4
-    for (int i = lane; i < 16 * (BN / V); i += 32) {
-      const int row = i / (BN / V), column = i % (BN / V) * V;
-      const idx at = place(row0 + row, tile.column0 + column);
-      Raw<Stored, V> x;
-      load_raw(strip + row * PITCH + column, x);
-      if (at >= 0) store_raw(result + at, x);
-    }
-    __syncwarp();
-  }
+  finish_tiles(stages.base, stages.empty + STAGES, tiles, columns, StagedProducts{stages, steps, {0, 0}},
+               tile_at, start_sums, place, tail, result);
 }
