@@ -13,6 +13,7 @@ TacticFamily view_tactics();
 TacticFamily cudnn_conv_tactics();
 TacticFamily cublaslt_tactics();
 TacticFamily wgmma_tactics();
+TacticFamily halo_tactics();
 TacticFamily few_rows_tactics();
 TacticFamily plugin_tactics();
 TacticFamily control_flow_tactics();
@@ -52,7 +53,6 @@ GeneratedFamily gemm_family();
 GeneratedFamily squeeze_excite_family();
 GeneratedFamily stem_family();
 GeneratedFamily wgmma_conv_family();
-GeneratedFamily halo_family();
 GeneratedFamily recurrent_family();
 GeneratedFamily linear_attention_family();
 GeneratedFamily transform_family();
@@ -85,7 +85,7 @@ std::vector<TacticFamily> tactic_families() {
       wgmma_tactics(),
       few_rows_tactics(),
       generated_tactics<wgmma_conv_family>(),
-      generated_tactics<halo_family>(),
+      halo_tactics(),
       generated_tactics<squeeze_excite_family>(),
       cudnn_conv_tactics(),
       generated_tactics<gemm_family>(),

@@ -14,11 +14,9 @@
 // tiles that fit into shared memory beside two patches are kept there, and all taps are then one group of
 // products; others come row by row of the window, or tap by tap.
 //
-// On an H200, us, and those of codegen_conv.cpp and of cuDNN's best in brackets: that convolution in FP16 15.4
-// (23.6, 24.9), of a floor of 9.4 (790 TFLOP/s; its 26 MB take 6), with bytes 11.7 (19.9); 128 images in FP16
-// 57.1 (93.6), with bytes 38.2 (81.5); 8 x 224 x 224 in FP16 59.0 (90.8, 69.0); 32 to 32 channels, 512 x 512
-// 22.5 (48.4); 512 to 512 over 32 x 7 x 7 14.6 (20.1, 16.9); over one image of 56 x 56 with 64 channels 2.3
-// (2.9). From 256 channels on tiles of 192 x 128 without a border are faster: 46 against 64.
+// That convolution takes 15.4 us on an H200 (23.6 in codegen_conv.cpp, 24.9 in cuDNN's best), of a floor of
+// 9.4 (790 TFLOP/s). From 256 channels on tiles of 192 x 128 without a border are faster
+// (docs/measurements/convolutions_cuda.md).
 #include <cmath>
 
 #include "backend/cuda/codegen/codegen_hopper.h"
@@ -311,6 +309,28 @@ LayerSource generate_halo(const LayerQuery& query, const Tactic& tactic, const D
 
 GeneratedFamily halo_family() {
   return {kHaloRunner, list_halo, generate_halo, packs_alike};
+}
+
+namespace {
+
+// Up to 64 channels the weights are kept, and the border pays at every batch that was measured.
+bool halo_leads(const LayerQuery& query, const Device& device) {
+  const auto* conv = std::get_if<Conv>(&query.layer().op);
+  if (!conv || !device.properties.is_hopper() || conv->groups != 1) return false;
+  const auto all_ones = [](const Ints& values) {
+    return std::all_of(values.begin(), values.end(), [](int64_t v) { return v == 1; });
+  };
+  const Shape& x = input_shape(query, 0);
+  return x.size() == 4 && x[1].is_constant() && x[1].value() <= 64 && all_ones(conv->strides) &&
+         !all_ones(conv->kernel);
+}
+
+}  // namespace
+
+TacticFamily halo_tactics() {
+  TacticFamily family = generated_tactics<halo_family>();
+  family.leads = halo_leads;
+  return family;
 }
 
 }  // namespace lathe::cuda
