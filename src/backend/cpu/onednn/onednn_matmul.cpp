@@ -251,7 +251,6 @@ std::vector<MatMulVariant> variants_of(const MatMulProblem& problem, double flop
 std::string reason_to_refuse_onednn_matmul(const LayerQuery& query) {
   const Node& node = query.layer();
   const Value &a = query.graph.value(node.inputs[0]), &b = query.graph.value(node.inputs[1]);
-  if (a.is_constant()) return "a is constant";
   if (a.dtype != DType::Float32 && a.dtype != DType::BFloat16)
     return fmt::format("{} input", dtype_name(a.dtype));
   if (a.shape.empty() || b.shape.empty() || a.shape.size() > 6 || b.shape.size() > 6)
@@ -262,12 +261,15 @@ std::string reason_to_refuse_onednn_matmul(const LayerQuery& query) {
 std::vector<std::pair<DType, DType>> onednn_matmul_type_pairs(const LayerQuery& query,
                                                               const Machine& machine) {
   const Node& node = query.layer();
-  const DType own = query.graph.value(node.inputs[0]).dtype;
+  const Value& a = query.graph.value(node.inputs[0]);
+  const DType own = a.dtype;
   std::vector<std::pair<DType, DType>> pairs;
   if (own == DType::Float32) pairs.emplace_back(DType::Float32, DType::Float32);
   const auto& allowed = node.allowed_types;
+  // A constant that is not packed is read in its own type.
   const bool bf16 =
-      own == DType::BFloat16 || std::find(allowed.begin(), allowed.end(), DType::BFloat16) != allowed.end();
+      own == DType::BFloat16 ||
+      (!a.is_constant() && std::find(allowed.begin(), allowed.end(), DType::BFloat16) != allowed.end());
   if (bf16 && machine.has(CpuFeature::Bf16)) {
     pairs.emplace_back(DType::BFloat16, DType::BFloat16);
     if (own == DType::Float32) pairs.emplace_back(DType::BFloat16, DType::Float32);

@@ -28,7 +28,7 @@ struct MatMulOperand {
 
 struct MatMulTestProblem {
   Shape a, b;
-  bool constant_b = true;
+  bool constant_a = false, constant_b = true;
   MatMul op;
   std::string epilogue;
   std::vector<MatMulOperand> operands;
@@ -39,7 +39,8 @@ struct MatMulTestProblem {
 TacticCheckResult expect_right_matmul(const MatMulTestProblem& problem) {
   Graph graph;
   GraphEditor editor(graph);
-  const ValueId a = editor.add_input("a", DType::Float32, problem.a);
+  const ValueId a = problem.constant_a ? editor.add_constant("a", random_constant(to_extents(problem.a), 2))
+                                       : editor.add_input("a", DType::Float32, problem.a);
   const ValueId b = problem.constant_b ? editor.add_constant("b", random_constant(to_extents(problem.b), 1))
                                        : editor.add_input("b", DType::Float32, problem.b);
   const ValueId y = append_node(editor, "product", problem.op, {a, b}, {})[0];
@@ -66,6 +67,20 @@ TEST(OnednnMatMul, ConstantSecondOperand) {
   expect_right_matmul({.a = {16, 16}, .b = {16, 16}});
   expect_right_matmul({.a = {2, 50, 64}, .b = {64, 200}});
   expect_right_matmul({.a = {2, 3, 10, 64}, .b = {1, 1, 64, 129}});
+}
+
+TEST(OnednnMatMul, ConstantFirstOperand) {
+  for (const bool bf16 : {false, true}) {
+    expect_right_matmul({.a = {9, 20}, .b = {20}, .constant_a = true, .constant_b = false, .bf16 = bf16});
+    expect_right_matmul(
+        {.a = {9, 20}, .b = {2, 20, 7}, .constant_a = true, .constant_b = false, .bf16 = bf16});
+    expect_right_matmul({.a = {20, 9},
+                         .b = {20, 7},
+                         .constant_a = true,
+                         .constant_b = false,
+                         .op = {.transpose_a = true},
+                         .bf16 = bf16});
+  }
 }
 
 TEST(OnednnMatMul, Transposes) {

@@ -244,12 +244,9 @@ Support supports_matmul(const LayerQuery& query, const MatMul& op, DType type) {
   if (!is_vector_float(type)) return Support::no("no vector kernel for " + std::string(dtype_name(type)));
   if (op.transpose_a) return Support::no("the left operand is transposed");
   if (a.shape.size() < 2 || b.shape.size() < 2) return Support::no("an operand is a vector");
-  if (a.is_constant()) return Support::no("the left operand is constant");
-  // One left matrix against many right ones would need its batch spelt out.
-  const size_t rank = query.graph.value(node.outputs[0]).shape.size();
-  bool single_b = true;
-  for (size_t d = 0; d + 2 < b.shape.size(); ++d) single_b = single_b && b.shape[d].is_constant(1);
-  if (single_b && a.shape.size() < rank) return Support::no("the right operand has more batch dims");
+  // A constant that is not packed is read in its own type.
+  if (a.is_constant() && a.dtype != type)
+    return Support::no("the left operand is a constant of another type");
   if (b.is_constant() && b.constant.size() == 0) return Support::no("the right operand is empty");
   return {};
 }

@@ -41,6 +41,15 @@ TEST(MatMulTactics, Batches) {
   }
 }
 
+TEST(MatMulTactics, ConstantLeftOperand) {
+  for (const Extents& b : {Extents{20, 40}, Extents{1, 20, 40}, Extents{3, 20, 40}}) {
+    LayerCase layer = matmul_layer({17, 20}, b, false);
+    layer.inputs[0].constant = true;
+    layer.allowed_types = {DType::BFloat16};
+    EXPECT_GE(check_layer(matmul_tactics(), layer), 1);
+  }
+}
+
 TEST(MatMulTactics, TypesAndEpilogue) {
   for (const bool constant : {true, false}) {
     LayerCase layer = matmul_layer({2, 30, 512}, {512, 50}, constant);
