@@ -70,27 +70,28 @@ int64_t steps_of(const ImplicitGemm& p) {
   return steps;
 }
 
-// A rough time in microseconds, to order variants and to leave out hopeless ones.
+// A rough time in microseconds, to order variants and to leave out hopeless ones; fitted to 280 times of 3x3
+// convolutions in FP16 and INT8 (docs/measurements/convolutions_cuda.md).
 double estimate_wgmma_conv(const WgmmaConvVariant& v, const DeviceProperties& gpu, double m, double n,
                            double all_steps) {
   const double units = gpu.multiprocessors;
   const double blocks = std::ceil(m / v.tile.rows()) * std::ceil(n / v.tile.bn) * v.splits;
   const double steps = std::ceil(all_steps / v.splits);
   const double product = v.tile.rows() * v.tile.bn * static_cast<double>(v.tile.row_bytes) /
-                         (0.74 * gpu.tensor_ops_per_us()),
-               copies = v.tile.stage_bytes() / (gpu.clock_khz / 33.0);
+                         (0.76 * gpu.tensor_ops_per_us()),
+               copies = v.tile.stage_bytes() / (gpu.clock_khz / 22.8);
   const double each = std::max(product, copies),
-               latency = 0.8 / v.stages(static_cast<int64_t>(all_steps), gpu);
-  // Blocks read each other's memory at 20 GB/s; a second kernel takes a microsecond.
+               latency = 0.57 / v.stages(static_cast<int64_t>(all_steps), gpu);
+  // Blocks read each other's memory at 28 GB/s; a second kernel takes a microsecond.
   const double sum = v.splits == 1 ? 0.0
-                     : v.shares    ? 1.0 + v.tile.rows() * v.tile.bn * 4 / 20.0e3
-                                   : 1.1 + v.splits * m * n * 8 / 5.0e6;
-  const double epilogue = v.tile.rows() * v.tile.bn / 25.0e3;
+                     : v.shares    ? 0.7 + v.tile.rows() * v.tile.bn * 4 / 28.0e3
+                                   : 0.8 + v.splits * m * n * 8 / 5.6e6;
+  const double epilogue = v.tile.rows() * v.tile.bn / 6.0e3;
   const double waves = std::floor(blocks / (units * v.tile.resident));
   const double rest = std::ceil((blocks - waves * units * v.tile.resident) / units);
   const auto wave = [&](double together) {
     if (together == 0) return 0.0;
-    return 1.0 + steps * std::max(latency, together * each) + epilogue * (together > 1 ? 1.3 : 1.0);
+    return 1.4 + steps * std::max(latency, together * each) + epilogue * (together > 1 ? 1.3 : 1.0);
   };
   return 1.0 + waves * wave(v.tile.resident) + wave(rest) + sum;
 }

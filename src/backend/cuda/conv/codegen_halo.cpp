@@ -130,24 +130,23 @@ struct HaloSizes {
   }
 };
 
-// A rough time in microseconds, to order variants and to leave out hopeless ones.
+// A rough time in microseconds, to order variants and to leave out hopeless ones; fitted to 144 times of 3x3
+// convolutions in FP16 and INT8 (docs/measurements/convolutions_cuda.md).
 double estimate_halo(const HaloVariant& v, const HaloSizes& sizes, const DeviceProperties& gpu) {
-  // Copies of all blocks together get 5 TB/s out of L2.
-  const double ops_per_us = 0.703 * gpu.tensor_ops_per_us(), l2_bytes_per_us = gpu.clock_khz / 45.0;
+  const double ops_per_us = 0.66 * gpu.tensor_ops_per_us(), l2_bytes_per_us = gpu.clock_khz / 24.0;
   const double elements = v.tile.rows() * v.tile.bn;
   const double copied = v.pieces * (v.patch_bytes() + (v.keeps ? 0.0 : v.taps * v.weights_bytes()));
-  // A group of products begins a tenth of a microsecond behind the one in front, unless another block fills
-  // the gap.
+  // A group of products begins a while behind the one in front, unless another block fills the gap.
   const double groups = v.pieces * (v.keeps ? 1.0 : v.taps / v.stages(gpu).taps);
-  const double gaps = groups * (v.tile.resident > 1 ? 0.02 : 0.1);
+  const double gaps = groups * (v.tile.resident > 1 ? 0.02 : 0.064);
   const double multiplied =
       std::max(v.pieces * v.taps * elements * v.tile.row_bytes / ops_per_us + gaps, copied / l2_bytes_per_us);
-  const double finished = elements / (v.teams > 1 ? 12e3 * (v.teams - 1) : 12e3);
+  const double finished = elements / (24e3 * std::max(1, v.teams - 1));
   const double slots = gpu.multiprocessors * v.tile.resident;
   const double tile = v.teams > 1 || v.tile.resident > 1 ? std::max(multiplied, finished / v.tile.resident)
                                                          : multiplied + finished;
   const double kept = v.kept_bytes() / l2_bytes_per_us;
-  return 2.0 + kept + finished + std::ceil(sizes.tiles(v) / slots) * v.tile.resident * (0.1 + tile);
+  return 1.5 + kept + finished + std::ceil(sizes.tiles(v) / slots) * v.tile.resident * (0.38 + tile);
 }
 
 std::vector<HaloVariant> halo_variants(const ImplicitGemm& p, const LayerQuery& query, int result_size,
