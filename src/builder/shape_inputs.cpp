@@ -8,7 +8,6 @@
 #include "backend/sizes_from_values.h"
 #include "base/error.h"
 #include "ir/edit.h"
-#include "ir/substitute.h"
 #include "ops/build.h"
 
 namespace lathe {
@@ -40,19 +39,6 @@ Graph with_contents(Graph graph, ValueId input, const Shape& contents) {
   GraphEditor(graph).set_contents(input, contents);
   infer_shapes(graph);
   return graph;
-}
-
-// What names that runs find are when they follow from dims; attributes may hold such names as well.
-DimReplacements find_replacements(const Graph& before, const Graph& after) {
-  DimReplacements replacements;
-  for (size_t v = 0; v < before.value_count(); ++v) {
-    const Shape &old = before.value(static_cast<ValueId>(v)).shape,
-                &now = after.value(static_cast<ValueId>(v)).shape;
-    for (size_t d = 0; d < std::min(old.size(), now.size()); ++d)
-      if (const auto name = old[d].as_symbol(); name && !(old[d] == now[d]))
-        if (!old[d].data_dependent_names().empty()) replacements.emplace(*name, now[d]);
-  }
-  return replacements;
 }
 
 ShapeRange hull(ShapeRange a, const ShapeRange& b) {
@@ -97,9 +83,7 @@ void mark_shape_input(Graph& graph, std::string_view input, const ShapeRange& el
   Shape contents;
   for (size_t i = 0; i < symbols.size(); ++i)
     contents.push_back(element_dim(value.name, i, symbols[i], elements));
-  const DimReplacements replacements = find_replacements(graph, with_contents(graph, *id, contents));
   GraphEditor(graph).set_contents(*id, contents);
-  substitute_dims(graph, replacements);
   infer_shapes(graph);
 }
 

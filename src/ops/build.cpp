@@ -7,6 +7,7 @@
 #include "ops/build.h"
 
 #include "ir/verify.h"
+#include "ops/shape_inference.h"
 #include "ops/shape_rules.h"
 
 namespace lathe {
@@ -19,19 +20,6 @@ std::vector<const Value*> input_values(const Graph& graph, const std::vector<Val
   return values;
 }
 
-std::vector<ResultInfo> infer_node(const Graph& graph, const Node& node) {
-  const std::vector<const Value*> inputs = input_values(graph, node.inputs);
-  return infer(node.op, node.epilogue, InferContext{node.name, inputs, node.outputs.size()});
-}
-
-// The tuner stores results in another float type or as integers of their grid, or lets a Reformat change it;
-// all other types follow from the operator. Both types are those of numbers.
-bool type_is_allowed(const Node& node, DType inferred, DType actual) {
-  if (inferred == actual || std::holds_alternative<Reformat>(node.op)) return true;
-  const bool is_program = !node.epilogue.empty() || std::holds_alternative<PointwiseChain>(node.op);
-  return is_float(inferred) && is_float(actual) && (is_program || !node.allowed_types.empty());
-}
-
 bool same_shape(const Shape& inferred, const Shape& actual) {
   if (inferred.size() != actual.size()) return false;
   for (size_t d = 0; d < inferred.size(); ++d) {
@@ -42,6 +30,17 @@ bool same_shape(const Shape& inferred, const Shape& actual) {
 }
 
 }  // namespace
+
+std::vector<ResultInfo> infer_node(const Graph& graph, const Node& node) {
+  const std::vector<const Value*> inputs = input_values(graph, node.inputs);
+  return infer(node.op, node.epilogue, InferContext{node.name, inputs, node.outputs.size()});
+}
+
+bool type_is_allowed(const Node& node, DType inferred, DType actual) {
+  if (inferred == actual || std::holds_alternative<Reformat>(node.op)) return true;
+  const bool is_program = !node.epilogue.empty() || std::holds_alternative<PointwiseChain>(node.op);
+  return is_float(inferred) && is_float(actual) && (is_program || !node.allowed_types.empty());
+}
 
 std::vector<ValueId> append_node(GraphEditor& editor, std::string name, Op op, std::vector<ValueId> inputs,
                                  std::vector<Origin> origins, std::vector<std::string> output_names,
@@ -92,27 +91,8 @@ void verify_graph(const Graph& graph) {
 }
 
 void infer_shapes(Graph& graph) {
-  GraphEditor editor(graph);
-  for (NodeId id : graph.order()) {
-    if (!bodies_of(graph.node(id).op).empty()) {
-      editor.set_op(id, map_bodies(graph.node(id).op, [](const Graph& old) {
-                      Graph body = old;
-                      infer_shapes(body);
-                      return body;
-                    }));
-    }
-    const Node& node = graph.node(id);
-    std::vector<ResultInfo> results = infer_node(graph, node);
-    for (size_t i = 0; i < results.size(); ++i) {
-      const ValueId output = node.outputs[i];
-      if (output == kNoValue) continue;
-      if (!type_is_allowed(node, results[i].dtype, graph.value(output).number_type())) {
-        editor.set_type(output, results[i].dtype, graph.value(output).format);
-      }
-      editor.set_shape(output, std::move(results[i].shape));
-      editor.set_contents(output, std::move(results[i].contents));
-    }
-  }
+  ShapeInference inference(graph);
+  for (const NodeId id : graph.order()) inference.infer(id);
 }
 
 }  // namespace lathe

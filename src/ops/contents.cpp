@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Arithmetic on shape contents, see contents.h. Constants follow integer arithmetic; symbolic operands only
-// where the algebra of dims is exact: Div truncates in ONNX while dims divide downwards, so it needs operands
-// that are not negative.
+// where the algebra of dims is exact.
 
 #include "ops/contents.h"
 
@@ -35,6 +34,14 @@ std::optional<Dim> compare(PointwiseCode code, const Dim& a, const Dim& b) {
   return Dim(pointwise_compare<int64_t>(code, sign, 0));
 }
 
+// The quotient by a positive constant, rounded towards zero as integers are divided; dims divide downwards.
+// One of the two parts of a is 0. Exporters write (frames - 3) / 4, whose sign only shapes tell; a profile
+// that makes it positive drops the clamps.
+Dim truncated_div(const Dim& a, const Dim& b) {
+  if (is_never_negative(a)) return floor_div(a, b);
+  return floor_div(max(a, Dim(0)), b) - floor_div(max(Dim(0) - a, Dim(0)), b);
+}
+
 std::optional<Dim> binary(PointwiseCode code, const Dim& a, const Dim& b) {
   switch (code) {
     case PointwiseCode::Add:
@@ -46,9 +53,11 @@ std::optional<Dim> binary(PointwiseCode code, const Dim& a, const Dim& b) {
     case PointwiseCode::Div:
       if (b.is_constant(0)) return std::nullopt;
       if (std::optional<Dim> quotient = a.exact_div(b)) return quotient;
-      if (!b.is_constant() || b.value() < 0 || !is_never_negative(a)) return std::nullopt;
-      return floor_div(a, b);
-    case PointwiseCode::Mod:
+      if (!b.is_constant() || b.value() < 0) return std::nullopt;
+      return truncated_div(a, b);
+    case PointwiseCode::Mod:  // has the divisor's sign, as the remainder of floor_div has
+      if (!b.is_constant() || b.value() <= 0) return std::nullopt;
+      return mod(a, b);
     case PointwiseCode::FMod:
       if (!b.is_constant() || b.value() <= 0 || !is_never_negative(a)) return std::nullopt;
       return mod(a, b);

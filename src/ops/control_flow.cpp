@@ -46,12 +46,10 @@ void check_counts(const Graph& body, size_t inputs, size_t outputs, std::string_
                       std::to_string(inputs) + " and at least " + std::to_string(outputs) + " were expected");
 }
 
-// Captured values: operands from `first_operand` on are the body's inputs from `first_input` on.
-void check_captured(const Graph& body, const InferContext& context, size_t first_operand,
-                    size_t first_input) {
-  for (size_t i = first_operand; i < context.inputs.size(); ++i) {
+void check_captured(const Graph& body, const InferContext& context, const Captured& captured) {
+  for (size_t i = captured.first_operand; i < context.inputs.size(); ++i) {
     const Value& given = context.input(i);
-    check_taken(body_input(body, first_input + i - first_operand), given.dtype, given.shape,
+    check_taken(body_input(body, captured.first_input + i - captured.first_operand), given.dtype, given.shape,
                 "captured value '" + given.name + "'");
   }
 }
@@ -85,7 +83,7 @@ std::vector<ResultInfo> infer_if(const If& op, const InferContext& context) {
   std::vector<ResultInfo> results;
   for (const Graph* body : {&then_body, &else_body}) {
     check_counts(*body, context.inputs.size() - 1, context.output_count, "a branch");
-    check_captured(*body, context, 1, 0);
+    check_captured(*body, context, captured_by(op));
   }
   if (then_body.outputs().size() != else_body.outputs().size())
     throw_input_error("the branches give " + std::to_string(then_body.outputs().size()) + " and " +
@@ -186,7 +184,7 @@ std::vector<ResultInfo> infer_loop(const Loop& op, const InferContext& context) 
   check_taken(body_input(body, 1), DType::Bool, {}, "the condition");
   if (body_output(body, 0).dtype != DType::Bool)
     throw_input_error("the body's first output is the condition; it must be bool");
-  check_captured(body, context, kLoopOwnInputs + carried, kLoopOwnInputs + carried);
+  check_captured(body, context, captured_by(op));
   std::optional<Dim> trips;
   if (const auto count = context.contents(0); count && count->size() == 1) trips = (*count)[0];
   const std::set<std::string> own = own_symbols(body, context);
@@ -233,7 +231,7 @@ std::vector<ResultInfo> infer_scan(const Scan& op, const InferContext& context) 
     throw_input_error("a Scan of " + std::to_string(op.states) + " states and " + std::to_string(scanned) +
                       " scanned values cannot have " + std::to_string(context.inputs.size()) + " operands");
   check_counts(body, context.inputs.size(), states, "the body");
-  check_captured(body, context, captured, captured);
+  check_captured(body, context, captured_by(op));
   std::vector<ResultInfo> results;
   for (size_t i = 0; i < states; ++i) {
     const Value &before = context.input(i), &taken = body_input(body, i), &given = body_output(body, i);
@@ -411,6 +409,18 @@ std::vector<Tensor> evaluate_scan(const Scan& op, const EvaluateContext& context
 }
 
 }  // namespace
+
+Captured captured_by(const Op& op) {
+  if (std::holds_alternative<If>(op)) return {.first_operand = 1, .first_input = 0};
+  if (const auto* loop = std::get_if<Loop>(&op)) {
+    const size_t first = kLoopOwnInputs + static_cast<size_t>(loop->carried);
+    return {first, first};
+  }
+  const auto* scan = std::get_if<Scan>(&op);
+  check(scan != nullptr, std::string(op_name(op)) + " has no bodies");
+  const size_t first = static_cast<size_t>(scan->states) + scan->input_axes.size();
+  return {first, first};
+}
 
 bool always_continues(const Graph& body, bool starts_true) {
   ValueId value = body.outputs()[0];

@@ -54,28 +54,6 @@ std::vector<int64_t> source_table(PadMode mode, int64_t begin, int64_t extent, i
   return table;
 }
 
-// Pads of all dims, begin then end, from those of `axes`.
-template <class V>
-V pads_of_all_dims(const V& pads, const std::optional<Ints>& axes, int64_t rank) {
-  const int64_t count = axes ? static_cast<int64_t>(axes->size()) : rank;
-  if (static_cast<int64_t>(pads.size()) != 2 * count) {
-    throw_input_error("pads has " + std::to_string(pads.size()) + " entries, expected " +
-                      std::to_string(2 * count) + ": a begin and an end for each of " +
-                      std::to_string(count) + " dims");
-  }
-  V all(static_cast<size_t>(2 * rank), 0);
-  std::vector<bool> seen(static_cast<size_t>(rank), false);
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t axis = axes ? normalize_axis((*axes)[static_cast<size_t>(i)], rank, "Pad's axes") : i;
-    if (seen[static_cast<size_t>(axis)])
-      throw_input_error("axis " + std::to_string(axis) + " is padded twice");
-    seen[static_cast<size_t>(axis)] = true;
-    all[static_cast<size_t>(axis)] = pads[static_cast<size_t>(i)];
-    all[static_cast<size_t>(axis + rank)] = pads[static_cast<size_t>(i + count)];
-  }
-  return all;
-}
-
 Extents padded_extents(const Pad& op, const Extents& x, const Extents& pads) {
   Extents extents;
   for (size_t d = 0; d < x.size(); ++d) {
@@ -172,7 +150,7 @@ std::vector<Tensor> evaluate_pad(const Pad& op, const EvaluateContext& context) 
   const std::optional<Ints> axes =
       context.has(3) ? std::optional(context.input(3).to_int64s()) : std::nullopt;
   const Extents given = op.pads ? context.extents(*op.pads) : context.input(1).to_int64s();
-  const Extents pads = pads_of_all_dims(given, axes, rank);
+  const Extents pads = to_extents(pads_of_all_dims(to_shape(given), axes, rank));
   return move_elements(context, [&](const EvaluateContext& c) { return padded(op, pads, c); });
 }
 

@@ -169,13 +169,24 @@ TEST(Contents, StaySymbolicWhereExact) {
   EXPECT_EQ(apply(PointwiseCode::Add, dim("n"), 1), dim("n + 1").to_string());
   EXPECT_EQ(apply(PointwiseCode::Div, dim("n") * Dim(12), 12), "n");
   EXPECT_EQ(apply(PointwiseCode::Div, dim("n"), 2), floor_div(dim("n"), 2).to_string());
-  EXPECT_EQ(apply(PointwiseCode::Div, -7, 2), "-3");                 // truncated, not floored
-  EXPECT_EQ(apply(PointwiseCode::Div, dim("n") - 5, 2), "unknown");  // may be negative
+  EXPECT_EQ(apply(PointwiseCode::Div, -7, 2), "-3");  // truncated, not floored
+  EXPECT_EQ(apply(PointwiseCode::Div, dim("n") - 5, dim("m")), "unknown");
+  EXPECT_EQ(apply(PointwiseCode::Mod, -7, 4), "1");
+  EXPECT_EQ(apply(PointwiseCode::FMod, -7, 4), "-3");
+  EXPECT_EQ(apply(PointwiseCode::Mod, dim("n") - 7, 4), mod(dim("n") + 1, 4).to_string());
+  EXPECT_EQ(apply(PointwiseCode::FMod, dim("n") - 7, 4), "unknown");  // may be negative
   EXPECT_EQ(apply(PointwiseCode::Div, 1, 0), "unknown");
   EXPECT_EQ(apply(PointwiseCode::Equal, dim("n"), -1), "0");
   EXPECT_EQ(apply(PointwiseCode::Equal, dim("n"), dim("n")), "1");
   EXPECT_EQ(apply(PointwiseCode::Equal, dim("n"), 1), "unknown");
   EXPECT_EQ(apply(PointwiseCode::Greater, dim("n + 1"), 0), "1");
+}
+
+TEST(Contents, QuotientsOfWhatMayBeNegativeAreTruncated) {
+  const std::vector<Dim> operands = {dim("n") - 5, 4};
+  const std::optional<Dim> quotient = pointwise_dim(PointwiseCode::Div, operands);
+  ASSERT_TRUE(quotient.has_value());
+  for (int64_t n = 0; n < 20; ++n) EXPECT_EQ(quotient->evaluate({{"n", n}}), (n - 5) / 4) << n;
 }
 
 TEST(Contents, FlowThroughPointwiseNodes) {

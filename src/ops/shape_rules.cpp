@@ -184,6 +184,26 @@ int64_t shape_input_length(const InferContext& context, size_t input) {
   return value.shape[0].value();
 }
 
+Shape pads_of_all_dims(const Shape& pads, const std::optional<Ints>& axes, int64_t rank) {
+  const int64_t count = axes ? static_cast<int64_t>(axes->size()) : rank;
+  if (static_cast<int64_t>(pads.size()) != 2 * count) {
+    throw_input_error("pads has " + std::to_string(pads.size()) + " entries, expected " +
+                      std::to_string(2 * count) + ": a begin and an end for each of " +
+                      std::to_string(count) + " dims");
+  }
+  Shape all(static_cast<size_t>(2 * rank), Dim(0));
+  std::vector<bool> seen(static_cast<size_t>(rank), false);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t axis = axes ? normalize_axis((*axes)[static_cast<size_t>(i)], rank, "Pad's axes") : i;
+    if (seen[static_cast<size_t>(axis)])
+      throw_input_error("axis " + std::to_string(axis) + " is padded twice");
+    seen[static_cast<size_t>(axis)] = true;
+    all[static_cast<size_t>(axis)] = pads[static_cast<size_t>(i)];
+    all[static_cast<size_t>(axis + rank)] = pads[static_cast<size_t>(i + count)];
+  }
+  return all;
+}
+
 Dim range_length(const Dim& start, const Dim& limit, int64_t delta) {
   if (delta == 0) throw_input_error("the step of a range is 0");
   if (delta == INT64_MIN) throw_input_error("the step of a range is too large");  // it has no negative

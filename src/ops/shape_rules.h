@@ -48,6 +48,9 @@ Shape expand_shape(const Shape& input, const Shape& requested);
 Shape resize_shape(const Resize& op, const Shape& input, std::span<const float> scales);
 std::optional<Shape> resize_shape_for_sizes(const Resize& op, const Shape& input, const Shape& sizes);
 
+// Pads of all dims, begin then end, from those of `axes`.
+Shape pads_of_all_dims(const Shape& pads, const std::optional<Ints>& axes, int64_t rank);
+
 // Elements of Range(start, limit, delta).
 Dim range_length(const Dim& start, const Dim& limit, int64_t delta);
 

@@ -18,6 +18,7 @@ constexpr PassInfo kPasses[] = {
     {"fold_constants", "what does not depend on inputs is computed once"},
     {"fold_conv_bias", "sums and products per channel behind a convolution go into its weights and bias"},
     {"fold_pad", "zeros around an image become the padding of the convolution"},
+    {"fold_sizes", "shapes, pads and bounds whose values are known become attributes"},
     {"fuse_attention", "two products with a softmax between them become one attention layer"},
     {"fuse_clip", "a minimum and a maximum of constants become one clip"},
     {"fuse_constant_mask", "masks of attention that are known become causal attention, or go"},

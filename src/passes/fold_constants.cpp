@@ -10,10 +10,13 @@
 // not. The result says on which grid it lies. Nor for a graph output, which a node must write; one that is
 // made of no elements is copied from its constant.
 #include <algorithm>
+#include <limits>
 
+#include "ir/dim_clamps.h"
 #include "ir/edit.h"
 #include "ir/recipe.h"
 #include "ops/op_def.h"
+#include "ops/shape_inference.h"
 #include "passes/grids.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -23,9 +26,13 @@ namespace {
 
 constexpr int64_t kFreeBytes = 1 << 20;
 
+// At most, where a run finds dims; -1 when dims follow from the inputs' shapes.
 int64_t bytes_of(const Value& value) {
   const Dim count = element_count(value.shape);
-  return count.is_constant() ? dtype_bytes(value.dtype, count.value()) : -1;
+  if (count.is_constant()) return dtype_bytes(value.dtype, count.value());
+  const auto bounds = find_bounds(count, {});
+  if (!bounds || bounds->high > std::numeric_limits<int32_t>::max()) return -1;
+  return dtype_bytes(value.dtype, bounds->high);
 }
 
 bool has_no_elements(const Value& value) {
@@ -120,12 +127,24 @@ std::optional<Quantization> grid_of_constant(const Graph& graph, const Node& nod
 void give_constant(GraphEditor& editor, const Graph& graph, const Node& node, ValueId output,
                    ValueId constant) {
   const Value value = graph.value(output);
+  const Shape shape = graph.value(constant).shape;
   editor.rename_value(output, value.name + "_before_folding");
   const NodeId copy =
       editor.add_node(node.name + " folded", Pointwise{.code = PointwiseCode::Identity}, {constant},
-                      {{.name = value.name, .dtype = value.dtype, .shape = value.shape}}, node.origins);
+                      {{.name = value.name, .dtype = value.dtype, .shape = shape}}, node.origins);
   for (size_t k = 0; k < graph.outputs().size(); ++k)
     if (graph.outputs()[k] == output) editor.replace_output(k, graph.node(copy).outputs[0]);
+}
+
+// Dims that were to be found by the run of the node: others name them.
+void define_dims(const Graph& graph, const Node& node, const std::vector<Tensor>& results,
+                 ShapeInference& inference) {
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i] == kNoValue) continue;
+    const Shape& shape = graph.value(node.outputs[i]).shape;
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (const auto name = shape[d].as_symbol()) inference.define(*name, Dim(results[i].extents()[d]));
+  }
 }
 
 void replace_by_constants(Graph& graph, NodeId id, std::vector<Tensor> results) {
@@ -147,13 +166,19 @@ void replace_by_constants(Graph& graph, NodeId id, std::vector<Tensor> results) 
 
 }  // namespace
 
+// Sweeps over the graph once: what a node defines is known before the nodes that read it are looked at.
 bool fold_constants(Graph& graph, PassContext& context) {
-  bool changed = false;
+  bool changed = false, may_change = true;
+  const bool infers = has_dims_found_by_runs(graph);
+  ShapeInference inference(graph);
   for (NodeId id : std::vector<NodeId>(graph.order())) {
+    if (infers) inference.infer(id);
     const Node& node = graph.node(id);
+    if (!may_change) continue;
     auto contents = known_contents(graph, node);
     if (!contents && !is_foldable(graph, node)) continue;
-    if (!context.may_change()) break;
+    may_change = context.may_change();
+    if (!may_change) continue;  // the nodes behind must still hear of what others defined
     context.report_removal(graph, id);
     std::vector<Tensor> results;
     if (contents) {
@@ -161,10 +186,11 @@ bool fold_constants(Graph& graph, PassContext& context) {
     } else {
       results = evaluate(graph, node, context.pool);
     }
+    define_dims(graph, node, results, inference);
     replace_by_constants(graph, id, std::move(results));
     changed = true;
   }
-  return changed;
+  return changed || inference.found_some();
 }
 
 }  // namespace lathe

@@ -13,6 +13,7 @@ bool remove_dead(Graph& graph, PassContext& context);
 bool remove_noop(Graph& graph, PassContext& context);
 bool merge_common_subexpressions(Graph& graph, PassContext& context);
 bool fold_constants(Graph& graph, PassContext& context);
+bool fold_sizes(Graph& graph, PassContext& context);
 bool erase_pooling(Graph& graph, PassContext& context);
 
 // Operators that the backend has no kernels of.

@@ -20,6 +20,7 @@ std::vector<Stage> default_stages() {
       // thing twice.
       {"constant folding",
        {{"fold_constants", "ConstantFolding", fold_constants},
+        {"fold_sizes", "ConstantFolding", fold_sizes},
         {"remove_noop", "NoopRemoval", remove_noop},
         {"merge_common_subexpressions", "DupeLayerRemoval", merge_common_subexpressions},
         {"erase_pooling", "PoolingErasure", erase_pooling}}},
