@@ -280,12 +280,6 @@ bool last_part_has_plan(const ConvProblem& problem, const ConvVariant& variant, 
   return last.channels == first.channels || plan_conv(problem, variant, last, bias, chain).has_value();
 }
 
-// Each image unfolded for a product: what oneDNN does where it has no better kernel. With a residual it takes
-// a hundred times as long (64-256@56 of 8 images 900 ms), and timing it left no time for those that win.
-bool is_gemm(std::string_view implementation) {
-  return ("_" + std::string(implementation) + "_").find("_gemm_") != std::string::npos;
-}
-
 // F(4,3) and F(2,3): the transforms' coefficients cost bits.
 double error_factor_of(const ConvVariant& variant, std::string_view implementation) {
   if (!variant.winograd) return 1;
@@ -339,7 +333,8 @@ std::vector<Tactic> list_convs(const LayerQuery& query, const Machine& machine) 
                                         fmt::format("onednn_conv_{}{}{}", implementation,
                                                     joined_suffix(joined), split_suffix(variant))));
           tactics.back().error_factor = error_factor_of(variant, implementation);
-          tactics.back().last_resort = is_gemm(implementation);
+          // Timing it left no time for those that win.
+          tactics.back().last_resort = is_unfolded_product(*plan);
           tactics.back().keeps_nan = !plan->fused || !chain || chain->keeps_nan();
           continue;
         }

@@ -306,6 +306,11 @@ ResultPart result_part(const ConvProblem& problem, const ConvVariant& variant, c
           result_offset(problem, variant, part), part.channel};
 }
 
+bool is_unfolded_product(const ConvPlan& plan) {
+  const std::string name = onednn_impl_name(plan.desc.impl_info_str());
+  return ("_" + name + "_").find("_gemm_") != std::string::npos;
+}
+
 std::optional<ConvPlan> plan_conv(const ConvProblem& problem, const ConvVariant& variant,
                                   const ConvPart& part, bool bias, const PostOpChain* chain,
                                   const dnnl::memory::desc* weights, OnednnKernels kernels) {
@@ -328,6 +333,7 @@ std::optional<ConvPlan> plan_conv(const ConvProblem& problem, const ConvVariant&
   }
   const auto algorithm =
       variant.winograd ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_direct;
+  std::optional<ConvPlan> product;
   for (const bool fused : {true, false}) {
     if (fused && chain == nullptr) continue;
     dnnl::primitive_attr attributes;
@@ -339,13 +345,15 @@ std::optional<ConvPlan> plan_conv(const ConvProblem& problem, const ConvVariant&
                                                     result.desc, strides, dilations, pads_begin, pads_end,
                                                     attributes);
       });
-      if (kernels == OnednnKernels::All || !is_onednn_reference(desc.impl_info_str()))
-        return ConvPlan{std::move(desc), fused};
+      if (kernels == OnednnKernels::Optimised && is_onednn_reference(desc.impl_info_str())) continue;
+      ConvPlan plan{std::move(desc), fused};
+      if (!is_unfolded_product(plan)) return plan;
+      product = std::move(plan);
     } catch (const dnnl::error&) {
       // oneDNN's way to say that no implementation takes this
     }
   }
-  return std::nullopt;
+  return product;
 }
 
 }  // namespace lathe::cpu

@@ -97,8 +97,13 @@ struct ConvPlan {
   dnnl::convolution_forward::primitive_desc desc;
   bool fused = false;  // the post-ops are in it
 };
+// Whether oneDNN unfolds each image for a product, as it does where it has no better kernel. With a fused
+// residual that takes a hundred times as long (64-256@56 of 8 images 900 ms), and is wrong for some rows of a
+// dilated one (2.6).
+bool is_unfolded_product(const ConvPlan& plan);
 // oneDNN's implementation for a part; nothing when it has only its reference. `weights`: a layout to keep to,
-// or null for any. `chain` null: without post-ops. With post-ops that oneDNN cannot fuse it tries without.
+// or null for any. `chain` null: without post-ops. With post-ops that oneDNN cannot fuse, or for which it has
+// an unfolded product only, it tries without; an unfolded product is the plan where all else fails.
 // OnednnKernels::All: its reference counts, too.
 enum class OnednnKernels { Optimised, All };
 std::optional<ConvPlan> plan_conv(const ConvProblem& problem, const ConvVariant& variant,

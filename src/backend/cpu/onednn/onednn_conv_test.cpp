@@ -209,6 +209,21 @@ TEST(OnednnConv, FusesEpilogues) {
       *build(problem, PointwiseProgram::parse("Mul(0,1) Add(3,2) Relu(4)", 3), {{channel, true}, {full}}));
 }
 
+// For a dilated row of 512 pixels and a residual, oneDNN 2.6 fuses the Add into its unfolded product alone.
+TEST(OnednnConv, ResidualsKeepTheKernelOfTheBareConvolution) {
+  const Conv dilated{.kernel = {3}, .dilations = {8}, .pads_begin = {8}, .pads_end = {8}};
+  const ConvTestProblem problem{.channels = 64, .out_channels = 128, .spatial = {512}, .conv = dilated};
+  const auto unfolded = [](const TacticCheckResult& result) {
+    return std::count_if(result.ran.begin(), result.ran.end(),
+                         [](const std::string& name) { return name.find("_gemm_") != std::string::npos; });
+  };
+  const auto bare = expect_right_conv(*build(problem));
+  const auto residual =
+      expect_right_conv(*build(problem, PointwiseProgram::parse("Add(0,1)", 2), {{Shape{1, 128, 512}}}));
+  EXPECT_EQ(unfolded(residual), unfolded(bare));
+  EXPECT_EQ(residual.ran.size(), bare.ran.size());
+}
+
 // Steps of a fused epilogue that lie half a step apart would differ from the oracle's by whole ones; sums of
 // convolutions never lie there exactly, and rounding to 2^-20 of them shows whether the arithmetic is right.
 TEST(OnednnConv, RoundsToAGridInItsPostOps) {
