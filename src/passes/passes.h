@@ -40,6 +40,7 @@ bool fold_pad(Graph& graph, PassContext& context);
 bool lower_batchnorm(Graph& graph, PassContext& context);
 
 // Functions that exporters write out in parts.
+bool simplify_powers(Graph& graph, PassContext& context);
 bool fuse_gelu_erf(Graph& graph, PassContext& context);
 bool fuse_gelu_tanh(Graph& graph, PassContext& context);
 bool fuse_silu(Graph& graph, PassContext& context);

@@ -57,10 +57,11 @@ std::vector<Stage> default_stages() {
         {"merge_common_subexpressions", "DupeLayerRemoval", merge_common_subexpressions}}},
 
       // Functions that exporters write out in parts. Before the epilogues, which would take the parts one by
-      // one.
+      // one. A Gelu knows x^3 as a power; the others know squares and roots.
       {"function fusion",
-       {{"fuse_gelu_erf", "GeluErfFusion", fuse_gelu_erf},
-        {"fuse_gelu_tanh", "GeluTanhFusion", fuse_gelu_tanh},
+       {{"fuse_gelu_tanh", "GeluTanhFusion", fuse_gelu_tanh},
+        {"simplify_powers", "PowerSimplification", simplify_powers},
+        {"fuse_gelu_erf", "GeluErfFusion", fuse_gelu_erf},
         {"fuse_silu", "SwishFusion", fuse_silu},
         {"fuse_hard_swish", "HardSwishFusion", fuse_hard_swish},
         {"fuse_clip", "ClipFusion", fuse_clip},
