@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "backend/cpu/check/layer_check.h"
+#include "backend/cpu/vector/pointwise_eval.h"
+#include "backend/cpu/vector/pointwise_loops.h"
 
 namespace lathe::cpu {
 TacticFamily pointwise_tactics();
@@ -30,9 +32,25 @@ TEST(PointwiseLayer, UnaryOperations) {
                         {C::Exp},
                         {C::Log, 0, 0, 1e-3, 50},
                         {C::Sin},
+                        {C::Sin, 0, 0, -2e5, 2e5},
+                        {C::Sin, 0, 0, -1e-3, 1e-3},
                         {C::Cos},
+                        {C::Cos, 0, 0, -1e10, 1e10},
+                        {C::Tan, 0, 0, -1.5, 1.5},
+                        {C::Tan, 0, 0, -1e10, 1e10},
+                        {C::Asin, 0, 0, -1, 1},
+                        {C::Asin, 0, 0, -1e-3, 1e-3},
+                        {C::Acos, 0, 0, -1, 1},
                         {C::Atan},
+                        {C::Sinh, 0, 0, -89, 89},
+                        {C::Sinh, 0, 0, -1, 1},
+                        {C::Cosh, 0, 0, -89, 89},
                         {C::Tanh},
+                        {C::Asinh, 0, 0, -1, 1},
+                        {C::Asinh, 0, 0, -1e30, 1e30},
+                        {C::Acosh, 0, 0, 1, 1.1},
+                        {C::Acosh, 0, 0, -1, 1e30},
+                        {C::Atanh, 0, 0, -1.1, 1.1},
                         {C::Erf, 0, 0, -4, 4},
                         {C::Ceil},
                         {C::Floor},
@@ -111,6 +129,39 @@ TEST(PointwiseLayer, BinaryOperations) {
                              .inputs = {{.extents = a, .low = 0.25}, {.extents = {4, 33}, .low = 0.25}}}),
                 1);
   }
+}
+
+// One at a time libm takes ten times as long.
+TEST(PointwiseLayer, EveryOperationOfFloatsHasAVectorLoop) {
+  for (const Isa isa : {Isa::Avx2, Isa::Avx512}) {
+    const PointwiseTable& table = pointwise_table(isa);
+    for (const PointwiseInfo& info : all_pointwise()) {
+      if (is_bitwise(info.code) || info.code == PointwiseCode::Where) continue;
+      EXPECT_TRUE(unary_loop(table, info.code) || binary_loops(table, info.code).vector_vector) << info.name;
+    }
+  }
+}
+
+// Signs, zeros, infinities and ones among bases and exponents.
+TEST(PointwiseLayer, PowersAndRemaindersOfAnyNumbers) {
+  using C = PointwiseCode;
+  for (const C code : {C::Pow, C::Mod, C::FMod})
+    for (const double range : {3.0, 12.0, 1e20}) {
+      SCOPED_TRACE(std::string(enum_name(code)) + " " + std::to_string(range));
+      for (const double low : {-range, 0.0})
+        EXPECT_GE(
+            check_layer(pointwise_tactics(), {.op = Pointwise{code},
+                                              .inputs = {{.extents = {60, 1}, .low = low, .high = range},
+                                                         {.extents = {1, 90}, .low = -12, .high = 12}}}),
+            1);
+      // Whole exponents of numbers of either sign.
+      EXPECT_GE(check_layer(pointwise_tactics(),
+                            {.op = PointwiseChain{PointwiseProgram::parse(
+                                 "Round(0) Round(1) " + std::string(enum_name(code)) + "(2,3)", 2)},
+                             .inputs = {{.extents = {60, 1}, .low = -range, .high = range},
+                                        {.extents = {1, 90}, .low = -4.5, .high = 4.5}}}),
+                1);
+    }
 }
 
 TEST(PointwiseLayer, WhereAndLogic) {

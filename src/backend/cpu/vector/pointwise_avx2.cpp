@@ -5,6 +5,8 @@
 //
 #include "backend/cpu/vector/math.inc"
 #include "backend/cpu/vector/pointwise_table.h"
+#include "backend/cpu/vector/trigonometry.inc"
+#include "backend/cpu/vector/wide_math.inc"
 //
 #include "backend/cpu/vector/pointwise.inc"
 

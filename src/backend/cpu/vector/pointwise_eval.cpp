@@ -184,8 +184,7 @@ void PointwiseEvaluator::compile(const PointwiseProgram& program, Isa isa) {
     }
     step.unary = unary_loop(*table_, step.code);
     step.binary = binary_loops(*table_, step.code);
-    check(step.unary || step.binary.vector_vector || step.code == PointwiseCode::Where ||
-              has_scalar_operation(step.code),
+    check(step.unary || step.binary.vector_vector || step.code == PointwiseCode::Where,
           "pointwise operation without a loop");
     // Binary loops take one single value; everything else wants vectors.
     const bool takes_scalar = step.binary.vector_vector != nullptr;
@@ -439,11 +438,8 @@ void PointwiseEvaluator::step(const Step& step, const float* const* operands, fl
                             : single(1) ? step.binary.vector_scalar
                                         : step.binary.vector_vector;
     loop(operands[0], operands[1], out, count);
-  } else if (step.code == PointwiseCode::Where) {
-    table_->where(operands[0], operands[1], operands[2], out, count);
   } else {
-    const float* second = step.arity > 1 ? operands[1] : operands[0];
-    for (int64_t i = 0; i < count; ++i) out[i] = scalar_operation(step.code, operands[0][i], second[i]);
+    table_->where(operands[0], operands[1], operands[2], out, count);
   }
 }
 

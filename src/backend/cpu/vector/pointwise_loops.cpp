@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cpu/vector/pointwise_loops.h"
 
-#include <cmath>
-
 #include "backend/cpu/vector/pointwise_eval.h"
-#include "base/error.h"
 
 namespace lathe::cpu {
 
@@ -41,8 +38,30 @@ UnaryLoop unary_loop(const PointwiseTable& t, Code code) {
       return t.exp;
     case Code::Log:
       return t.log;
+    case Code::Sin:
+      return t.sin;
+    case Code::Cos:
+      return t.cos;
+    case Code::Tan:
+      return t.tan;
+    case Code::Asin:
+      return t.asin;
+    case Code::Acos:
+      return t.acos;
+    case Code::Atan:
+      return t.atan;
+    case Code::Sinh:
+      return t.sinh;
+    case Code::Cosh:
+      return t.cosh;
     case Code::Tanh:
       return t.tanh;
+    case Code::Asinh:
+      return t.asinh;
+    case Code::Acosh:
+      return t.acosh;
+    case Code::Atanh:
+      return t.atanh;
     case Code::Erf:
       return t.erf;
     case Code::Ceil:
@@ -112,10 +131,16 @@ BinaryLoops binary_loops(const PointwiseTable& t, Code code) {
       return t.mul;
     case Code::Div:
       return t.div;
+    case Code::Pow:
+      return t.pow;
     case Code::Min:
       return t.min;
     case Code::Max:
       return t.max;
+    case Code::Mod:
+      return t.mod;
+    case Code::FMod:
+      return t.fmod;
     case Code::PRelu:
       return t.prelu;
     case Code::And:
@@ -136,67 +161,6 @@ BinaryLoops binary_loops(const PointwiseTable& t, Code code) {
       return t.greater_or_equal;
     default:
       return {};
-  }
-}
-
-// Operations without a vector loop, one element at a time.
-float scalar_operation(Code code, float x, float y) {
-  switch (code) {
-    case Code::Sin:
-      return std::sin(x);
-    case Code::Cos:
-      return std::cos(x);
-    case Code::Tan:
-      return std::tan(x);
-    case Code::Asin:
-      return std::asin(x);
-    case Code::Acos:
-      return std::acos(x);
-    case Code::Atan:
-      return std::atan(x);
-    case Code::Sinh:
-      return std::sinh(x);
-    case Code::Cosh:
-      return std::cosh(x);
-    case Code::Asinh:
-      return std::asinh(x);
-    case Code::Acosh:
-      return std::acosh(x);
-    case Code::Atanh:
-      return std::atanh(x);
-    case Code::Pow:
-      return std::pow(x, y);
-    case Code::FMod:
-      return std::fmod(x, y);
-    case Code::Mod: {  // the result has the divisor's sign
-      const float r = std::fmod(x, y);
-      return r != 0 && (r < 0) != (y < 0) ? r + y : r;
-    }
-    default:
-      check(false, "pointwise operation without a loop");
-      return 0;
-  }
-}
-
-bool has_scalar_operation(Code code) {
-  switch (code) {
-    case Code::Sin:
-    case Code::Cos:
-    case Code::Tan:
-    case Code::Asin:
-    case Code::Acos:
-    case Code::Atan:
-    case Code::Sinh:
-    case Code::Cosh:
-    case Code::Asinh:
-    case Code::Acosh:
-    case Code::Atanh:
-    case Code::Pow:
-    case Code::FMod:
-    case Code::Mod:
-      return true;
-    default:
-      return false;
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which vector loop runs a pointwise operation, and what runs those that have none.
+// Which vector loop runs a pointwise operation.
 #pragma once
 
 #include "backend/cpu/vector/pointwise_table.h"
@@ -14,8 +14,5 @@ UnaryLoop unary_loop(const PointwiseTable& table, PointwiseCode code);
 BinaryLoops binary_loops(const PointwiseTable& table, PointwiseCode code);
 // Operations on integers' bits: never in FP32.
 bool is_bitwise(PointwiseCode code);
-// Operations that run one element at a time. `y` counts for binary ones only.
-bool has_scalar_operation(PointwiseCode code);
-float scalar_operation(PointwiseCode code, float x, float y);
 
 }  // namespace lathe::cpu

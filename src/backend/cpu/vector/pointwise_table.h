@@ -18,12 +18,12 @@ struct BinaryLoops {
 };
 
 struct PointwiseTable {
-  UnaryLoop copy, abs, neg, sign, reciprocal, sqrt, rsqrt, square, exp, log, tanh, erf, ceil, floor, round,
-      logical_not, is_nan, relu, sigmoid, softplus, softsign, hard_swish, mish, silu, gelu_erf, gelu_tanh,
-      leaky_relu, elu, celu, selu, thresholded_relu, hard_sigmoid, clip, shrink, is_inf, linear, round_to,
-      round_to_e4m3;
-  BinaryLoops add, sub, mul, div, min, max, prelu, logical_and, logical_or, logical_xor, equal, less,
-      less_or_equal, greater, greater_or_equal;
+  UnaryLoop copy, abs, neg, sign, reciprocal, sqrt, rsqrt, square, exp, log, sin, cos, tan, asin, acos, atan,
+      sinh, cosh, tanh, asinh, acosh, atanh, erf, ceil, floor, round, logical_not, is_nan, relu, sigmoid,
+      softplus, softsign, hard_swish, mish, silu, gelu_erf, gelu_tanh, leaky_relu, elu, celu, selu,
+      thresholded_relu, hard_sigmoid, clip, shrink, is_inf, linear, round_to, round_to_e4m3;
+  BinaryLoops add, sub, mul, div, pow, min, max, mod, fmod, prelu, logical_and, logical_or, logical_xor,
+      equal, less, less_or_equal, greater, greater_or_equal;
   TernaryLoop where;
   void (*load_bf16)(const uint16_t* in, float* out, int64_t n);
   void (*load_f16)(const uint16_t* in, float* out, int64_t n);

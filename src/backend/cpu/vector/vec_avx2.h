@@ -105,6 +105,9 @@ inline Mask mask_or(Mask a, Mask b) {
 inline Mask mask_xor(Mask a, Mask b) {
   return _mm256_xor_ps(a, b);
 }
+inline bool mask_any(Mask m) {
+  return _mm256_movemask_ps(m) != 0;
+}
 inline Vec vselect(Mask m, Vec yes, Vec no) {
   return _mm256_blendv_ps(no, yes, m);
 }

@@ -111,6 +111,9 @@ inline Mask mask_or(Mask a, Mask b) {
 inline Mask mask_xor(Mask a, Mask b) {
   return static_cast<Mask>(a ^ b);
 }
+inline bool mask_any(Mask m) {
+  return m != 0;
+}
 inline Vec vselect(Mask m, Vec yes, Vec no) {
   return _mm512_mask_blend_ps(m, no, yes);
 }
