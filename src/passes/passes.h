@@ -20,10 +20,11 @@ bool erase_pooling(Graph& graph, PassContext& context);
 bool lower_transforms(Graph& graph, PassContext& context);
 bool lower_col2im(Graph& graph, PassContext& context);
 
-// Reshape, Transpose, Concat, Split, Slice.
+// Reshape, Transpose, Concat, Split, Slice, Scatter.
 bool simplify_shuffles(Graph& graph, PassContext& context);
 bool move_shuffles_down(Graph& graph, PassContext& context);
 bool simplify_gathers(Graph& graph, PassContext& context);
+bool simplify_scatters(Graph& graph, PassContext& context);
 bool simplify_concats(Graph& graph, PassContext& context);
 bool split_matmuls(Graph& graph, PassContext& context);
 bool merge_matmuls(Graph& graph, PassContext& context);

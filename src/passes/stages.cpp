@@ -50,6 +50,7 @@ std::vector<Stage> default_stages() {
        {{"simplify_shuffles", "ShuffleShuffleFusion", simplify_shuffles},
         {"move_shuffles_down", "ShuffleMatMulSwap", move_shuffles_down},
         {"simplify_gathers", "GatherToSlice", simplify_gathers},
+        {"simplify_scatters", "ScatterRows", simplify_scatters},
         {"simplify_concats", "ConcatSplitErasure", simplify_concats},
         {"split_matmuls", "MatMulSplit", split_matmuls},
         {"fold_constants", "ConstantFolding", fold_constants},

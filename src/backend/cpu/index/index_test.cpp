@@ -73,19 +73,46 @@ TEST(ScatterTactics, ElementsWithEveryReduction) {
       }
 }
 
+void expect_blocks(ScatterReduction reduction, DType type, const Extents& x, const CheckedInput& index,
+                   const Extents& updates) {
+  EXPECT_GE(check_layer(scatter_tactics(),
+                        {.op = ScatterND{reduction},
+                         .inputs = {{type, x, false, 0, 4}, index, {type, updates, false, 0, 4}}}),
+            1);
+}
+
+constexpr DType kScatteredTypes[] = {DType::Float32,     DType::Float64, DType::BFloat16, DType::Float16,
+                                     DType::Int8,        DType::UInt8,   DType::Int16,    DType::UInt16,
+                                     DType::Int32,       DType::UInt32,  DType::Int64,    DType::UInt64,
+                                     DType::Float8E4M3FN};
+
 TEST(ScatterTactics, BlocksWithEveryReduction) {
+  for (const ScatterReduction reduction : kReductions)
+    for (const DType type : kScatteredTypes) {
+      SCOPED_TRACE(dtype_name(type));
+      expect_blocks(reduction, type, {6, 5, 14}, indices({20, 1}, 6), {20, 5, 14});
+      expect_blocks(reduction, type, {6, 5}, indices({3, 9, 2}, 5, DType::Int32), {3, 9});
+    }
+}
+
+// Members share out columns of the large ones, and blocks where those are small.
+TEST(ScatterTactics, LargeBlocksAndManySmallOnes) {
   for (const ScatterReduction reduction : kReductions) {
-    EXPECT_GE(
-        check_layer(scatter_tactics(),
-                    {.op = ScatterND{reduction},
-                     .inputs = {{.extents = {6, 5, 70}}, indices({20, 1}, 6), {.extents = {20, 5, 70}}}}),
-        1);
-    EXPECT_GE(check_layer(scatter_tactics(), {.op = ScatterND{reduction},
-                                              .inputs = {{.dtype = DType::Int32, .extents = {6, 5}},
-                                                         indices({3, 9, 2}, 5, DType::Int32),
-                                                         {.dtype = DType::Int32, .extents = {3, 9}}}}),
-              1);
+    expect_blocks(reduction, DType::Float32, {3, 5000}, indices({9, 1}, 3), {9, 5000});
+    expect_blocks(reduction, DType::Float32, {70, 40}, indices({2000, 1}, 70), {2000, 40});
   }
+}
+
+TEST(ScatterTactics, NeighbouringBlocksThatRepeat) {
+  std::vector<int64_t> rows;
+  for (const int64_t first : {2, 0, 5, 2, -7})
+    for (int64_t i = 0; i < 6; ++i) rows.push_back(first + i);
+  const auto count = static_cast<int64_t>(rows.size());
+  for (const ScatterReduction reduction : kReductions)
+    expect_blocks(
+        reduction, DType::Float32, {11, 3},
+        {.dtype = DType::Int64, .extents = {count, 1}, .value = Tensor::from<int64_t>({count, 1}, rows)},
+        {count, 3});
 }
 
 TEST(ScatterTactics, RejectsIndexOutOfRange) {
