@@ -348,7 +348,8 @@ std::optional<ConvPlan> plan_conv(const ConvProblem& problem, const ConvVariant&
       if (kernels == OnednnKernels::Optimised && is_onednn_reference(desc.impl_info_str())) continue;
       ConvPlan plan{std::move(desc), fused};
       if (!is_unfolded_product(plan)) return plan;
-      product = std::move(plan);
+      // With a residual of channels last oneDNN's unfolded product gives wrong results.
+      if (!fused) product = std::move(plan);
     } catch (const dnnl::error&) {
       // oneDNN's way to say that no implementation takes this
     }
