@@ -275,6 +275,28 @@ TEST_F(BuilderTest, LoadedEngineHasTheConstantsOfBodies) {
             interpret(*network.graph, inputs, {})[0].to_doubles());
 }
 
+// The Fill reads nothing of the NonZero but its count, and nobody reads the NonZero.
+TEST_F(BuilderTest, SizesThatAreDataFillATensor) {
+  const Network network{.graph = std::make_shared<Graph>(parse_graph(R"(graph "filled" {
+  input %x: bool[100]
+  %i: int64[1, i.count<=100] = NonZero "i" (%x)
+  %t: int64[i.count<=100, 1] = Transpose "t" (%i) {perm=[1, 0]}
+  %y: int64[i.count<=100] = Fill "y" () {shape=[i.count<=100], dtype=int64, value=3}
+  output %y
+})"))};
+  for (const int level : {0, 2}) {
+    const auto engine = Builder(backend, log).build(network, {.optimization_level = level});
+    const auto context = engine->create_context();
+    for (const double one : {1, 0}) {
+      const std::vector<Tensor> inputs = {
+          Tensor::from_doubles(DType::Bool, {100}, std::vector<double>(100, one))};
+      const auto results = context->run(inputs), expected = interpret(*network.graph, inputs, {});
+      ASSERT_EQ(results[0].extents(), expected[0].extents());
+      EXPECT_EQ(results[0].to_doubles(), expected[0].to_doubles());
+    }
+  }
+}
+
 // Sizes that are data and that nothing bounds: memory follows them, up and down, in a loaded engine too.
 TEST_F(BuilderTest, SizesThatAreDataTakeMemoryAsTheyAre) {
   const Network network{.graph = std::make_shared<Graph>(parse_graph(R"(graph "grown" {

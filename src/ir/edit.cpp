@@ -321,7 +321,7 @@ int GraphEditor::remove_dead_nodes() {
     const bool read = std::any_of(outputs.begin(), outputs.end(), [&](ValueId v) {
       return v != kNoValue && (!graph_.readers_[static_cast<size_t>(v)].empty() || graph_.is_output(v));
     });
-    if (read) continue;
+    if (read || is_awaited(graph_, *it)) continue;
     remove_node(*it);
     ++removed;
   }

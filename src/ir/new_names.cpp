@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/new_names.h"
 
+#include <algorithm>
+
+#include "ir/substitute.h"
+
 namespace lathe {
 
 std::set<std::string> new_names(const Graph& graph, const Node& node) {
@@ -15,6 +19,39 @@ std::set<std::string> new_names(const Graph& graph, const Node& node) {
       for (const Dim& dim : graph.value(input).shape)
         for (const std::string& known : dim.symbols()) names.erase(known);
   return names;
+}
+
+namespace {
+
+void add_symbols(const Op& op, std::set<std::string>& names) {
+  names.merge(symbols_of(op));
+  for (const Body& body : bodies_of(op))
+    for (const NodeId id : body.graph().order()) add_symbols(body.graph().node(id).op, names);
+}
+
+bool reads_name(const Graph& graph, const Node& node, const std::string& name) {
+  return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
+    if (input == kNoValue) return false;
+    const Shape& shape = graph.value(input).shape;
+    return std::any_of(shape.begin(), shape.end(),
+                       [&](const Dim& dim) { return dim.data_dependent_names().contains(name); });
+  });
+}
+
+}  // namespace
+
+bool is_awaited(const Graph& graph, NodeId id) {
+  std::set<std::string> found = new_names(graph, graph.node(id));
+  if (found.empty()) return false;
+  for (const std::string& own : symbols_of(graph.node(id).op)) found.erase(own);
+  return std::any_of(graph.order().begin(), graph.order().end(), [&](NodeId other) {
+    if (other == id) return false;
+    std::set<std::string> own;
+    add_symbols(graph.node(other).op, own);
+    return std::any_of(found.begin(), found.end(), [&](const std::string& name) {
+      return own.contains(name) && !reads_name(graph, graph.node(other), name);
+    });
+  });
 }
 
 }  // namespace lathe

@@ -15,4 +15,8 @@ namespace lathe {
 // {shape=[NonZero.count]}`).
 std::set<std::string> new_names(const Graph& graph, const Node& node);
 
+// Whether another node, or a body of one, has a name in its own dims that this node finds and that none of
+// its operands has. It reads nothing of this node, which must run all the same.
+bool is_awaited(const Graph& graph, NodeId id);
+
 }  // namespace lathe

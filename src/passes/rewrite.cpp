@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "ir/new_names.h"
 #include "ops/build.h"
 #include "passes/match.h"
 
@@ -61,6 +62,7 @@ void remove_if_unread(Graph& graph, NodeId id) {
   for (ValueId output : node.outputs) {
     if (output != kNoValue && (!graph.users(output).empty() || graph.is_output(output))) return;
   }
+  if (is_awaited(graph, id)) return;
   std::set<NodeId> producers;
   for (ValueId input : node.inputs) {
     if (input != kNoValue) producers.insert(graph.value(input).producer);

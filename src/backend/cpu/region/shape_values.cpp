@@ -39,6 +39,11 @@ class ValuesKernel final : public LayerKernel {
     node.op = op_;
     node.outputs = {0};
     if (const auto* shape_of = std::get_if<ShapeOf>(&op_)) node.op = dims_of(*shape_of, context.inputs[0]);
+    // The extents are known where the symbols are not: a tuner bounds sizes that only a run finds, and sizes
+    // of operands' values are found before the layer is prepared.
+    if (auto* fill = std::get_if<Fill>(&node.op)) fill->shape = to_shape(context.outputs[0]);
+    if (auto* uniform = std::get_if<RandomUniform>(&node.op)) uniform->shape = to_shape(context.outputs[0]);
+    if (auto* normal = std::get_if<RandomNormal>(&node.op)) normal->shape = to_shape(context.outputs[0]);
     return std::make_unique<PreparedValues>(
         evaluate_node(node, {.output_count = 1, .symbols = &context.symbols}, result_)[0]);
   }
@@ -55,9 +60,8 @@ class ValuesKernel final : public LayerKernel {
 };
 
 bool is_known_from_shapes(const Op& op) {
-  const auto* fill = std::get_if<Fill>(&op);
   return std::holds_alternative<ShapeTensor>(op) || std::holds_alternative<ShapeOf>(op) ||
-         (fill && fill->shape) || std::holds_alternative<RandomUniform>(op) ||
+         std::holds_alternative<Fill>(op) || std::holds_alternative<RandomUniform>(op) ||
          std::holds_alternative<RandomNormal>(op);
 }
 
@@ -65,11 +69,7 @@ std::vector<Tactic> list_shape_values(const LayerQuery& query, const Machine&) {
   const Node& node = query.layer();
   if (!is_known_from_shapes(node.op)) return {};
   Tactic t = linear_tactic(query, kShapeValuesRunner, "shape_values");
-  const bool reads = node.op_input_count() > 0 && !std::holds_alternative<ShapeOf>(node.op);
-  if (!node.epilogue.empty())
-    t.support = Support::no("values of shapes take no epilogue");
-  else if (reads)
-    t.support = Support::no("the shape is known only at run time");
+  if (!node.epilogue.empty()) t.support = Support::no("values of shapes take no epilogue");
   return {t};
 }
 

@@ -16,6 +16,8 @@ TEST(ShapeValuesTactics, EveryOperator) {
   check({.op = ShapeOf{.start = -2, .end = Ints{-1}}, .inputs = {{.extents = {3, 4, 5}}}});
   for (const DType type : {DType::Float32, DType::Float16, DType::Int64})
     check({.op = Fill{.shape = to_shape(Extents{40, 50}), .dtype = type, .value = 3}});
+  const CheckedInput sides = {.dtype = DType::Int64, .extents = {3}, .constant = true, .low = 7, .high = 7};
+  check({.op = Fill{.dtype = DType::Float32, .value = 3}, .inputs = {sides}});
   check({.op = RandomNormal{.shape = to_shape(Extents{7, 9}), .seed = 3}});
 }
 
