@@ -42,16 +42,18 @@ class FakeBackend final : public Backend {
   std::map<std::string, int64_t, std::less<>> scratch;  // bytes by tactic
   double prepare_seconds = 0;  // what preparing a tactic for timing takes, to reach the end of a budget
   TuningTraits traits;
-  bool throws_when_timed = false;  // as an operator does whose indices random data cannot give
-  mutable int timings = 0;         // calls of prepare_timing
-  int slow_from = 1 << 30;         // after so many of them the device is half as fast
-  int slow_until = 0;              // and before so many
-  mutable int packed_blocks = 0;   // blocks that compile() had to pack
+  bool throws_when_timed = false;     // as an operator does whose indices random data cannot give
+  bool throws_when_prepared = false;  // for timing, as for sizes that are assumed and do not fit
+  mutable int timings = 0;            // calls of prepare_timing
+  int slow_from = 1 << 30;            // after so many of them the device is half as fast
+  int slow_until = 0;                 // and before so many
+  mutable int packed_blocks = 0;      // blocks that compile() had to pack
 
   const Target& target() const override { return target_; }
   std::vector<Tactic> tactics(const LayerQuery& query) const override;
   std::unique_ptr<TimedLayer> prepare_timing(const LayerQuery&, const Tactic& tactic) const override {
     ++timings;
+    if (throws_when_prepared) throw_input_error("updates of 384, expected 6144");
     std::this_thread::sleep_for(std::chrono::duration<double>(prepare_seconds));
     return std::make_unique<Timed>(*this, times_ms.find(tactic.name)->second);
   }

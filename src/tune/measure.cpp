@@ -43,6 +43,17 @@ double operand_bytes(const LayerQuery& query) {
   return bytes;
 }
 
+// Does the layer have sizes that only a run finds? Others are assumed for timing.
+bool has_assumed_sizes(const LayerQuery& query) {
+  const SymbolValues opt = query.opt_values();
+  const auto is_assumed = [&](ValueId id) {
+    return id != kNoValue && !is_known(query.graph.value(id).shape, opt);
+  };
+  const Node& node = query.layer();
+  return std::any_of(node.inputs.begin(), node.inputs.end(), is_assumed) ||
+         std::any_of(node.outputs.begin(), node.outputs.end(), is_assumed);
+}
+
 TimingCache::Key cache_key(uint64_t target, const std::string& layer, const Tactic& tactic) {
   return {target, hash_text(layer + " | " + types_signature(tactic)), tactic.id};
 }
@@ -103,6 +114,7 @@ std::vector<double> Measurer::times(const LayerQuery& query, const std::vector<T
     if (!out_of_time()) measure(query, tactics, request, results);
     for (size_t i = 0; i < tactics.size(); ++i)
       if (!results[i].known) leave_untimed(query, tactics[i], results[i]);
+    if (has_assumed_sizes(query)) estimate_refused(query, tactics, results, request.announce);
   }
   bool any_timed = false, any_untimed = false;
   for (size_t i = 0; i < tactics.size(); ++i) {
@@ -252,6 +264,31 @@ void Measurer::leave_untimed(const LayerQuery& query, const Tactic& tactic, Resu
                         tactic.name + " | " + layer + " | " + types_signature(tactic));
   result.known = result.untimed = true;
   result.failure = kNoTime;
+}
+
+void Measurer::estimate_refused(const LayerQuery& query, const std::vector<Tactic>& tactics,
+                                std::vector<Result>& results, bool tell) {
+  std::string reason;
+  for (size_t i = 0; i < tactics.size(); ++i) {
+    if (results[i].untimed || tactics[i].is_view) continue;
+    if (results[i].failure.empty()) return;  // this one can be prepared, and others could have been
+    if (reason.empty()) reason = results[i].failure;
+  }
+  if (reason.empty()) return;
+  const std::string layer = layer_signature(query);
+  for (size_t i = 0; i < tactics.size(); ++i) {
+    if (results[i].untimed || tactics[i].is_view) continue;
+    results[i].failure.clear();
+    results[i].ms =
+        cache_.insert(cache_key(target_, layer, tactics[i]), estimated_ms(traits_, query, tactics[i], i),
+                      tactics[i].name + " | " + layer + " | " + types_signature(tactics[i]));
+  }
+  if (tell)
+    observer_.log(Severity::Info,
+                  "Layer '" + query.layer().name +
+                      "' was not timed, because sizes that only a run finds do not fit each other at the "
+                      "values that were assumed for them; its tactics were chosen by estimate. (" +
+                      reason + ")");
 }
 
 void Measurer::announce(const LayerQuery& query, const std::vector<Tactic>& tactics,

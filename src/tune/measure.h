@@ -69,6 +69,9 @@ class Measurer {
   void race(const LayerQuery& query, const std::vector<Tactic>& tactics, std::vector<Rival>& rivals,
             const Request& request, double share, std::vector<Result>& results);
   void leave_untimed(const LayerQuery& query, const Tactic& tactic, Result& result);
+  // Where all tactics refused to be prepared, an estimate of each: at the sizes of a run they may well fit.
+  void estimate_refused(const LayerQuery& query, const std::vector<Tactic>& tactics,
+                        std::vector<Result>& results, bool tell);
   void announce(const LayerQuery& query, const std::vector<Tactic>& tactics,
                 const std::vector<Result>& results);
 

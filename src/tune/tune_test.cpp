@@ -270,6 +270,32 @@ TEST(Tune, LayersThatRefuseRandomDataAreEstimated) {
   EXPECT_EQ(layers(tune(kChain, backend, {.error_on_cache_miss = true}, &cache)), cold);
 }
 
+// No layer of the first graph has a size that stands for another; all of the second one do.
+TEST(Tune, LayersThatRefuseAssumedSizesAreEstimated) {
+  FakeBackend backend;
+  backend.throws_when_prepared = true;
+  EXPECT_THROW(tune(kChain, backend), Error);
+  const char* text = R"(graph "found" {
+  input %x: float32[100]
+  %p: int64[1, p.count<=100] = NonZero "p" (%x)
+  %r: int64[1, p.count<=100] = Pointwise "r" (%p) {code=Neg}
+  output %r
+})";
+  TimingCache cache;
+  const auto tuned = [&](const TuneOptions& options) {
+    Tuned result;
+    result.graph = tune_graph(parse_graph(text), {}, backend, options, cache, result.log);
+    return result;
+  };
+  const Tuned cold = tuned({});
+  EXPECT_EQ(layers(cold), layers(tuned({.level = 0})));
+  EXPECT_TRUE(
+      cold.log.told("message Layer 'r' was not timed, because sizes that only a run finds do not fit each "
+                    "other at the values that were assumed for them; its tactics were chosen by estimate. "
+                    "(updates of 384, expected 6144)"));
+  EXPECT_EQ(layers(tuned({.error_on_cache_miss = true})), layers(cold));
+}
+
 TEST(Tune, MaxTacticsAndLevels) {
   FakeBackend backend;
   tune(kChain, backend, {.max_tactics = 1});
