@@ -30,17 +30,22 @@ Shape equal_parts(const NodeImport& node, const Dim& dim, int64_t parts) {
   return sizes;
 }
 
+// The dim as a scalar. When only a run finds it, the layer that does must run first.
+ValueId dim_of_input(NodeImport& node, int64_t axis, const Dim& dim) {
+  if (!is_data_dependent({dim})) return node.dim_scalar(dim);
+  return node.reshape(node.add(ShapeOf{.start = axis, .end = Ints{axis + 1}}, {node.in(0)}, "dim"), {},
+                      "length");
+}
+
 // Sizes that only a run knows: each part is a slice between running sums. The first place of all parts is
 // looked up in a list of one zero, at twice what the sum is off or a size is below zero: an index that is not
 // in the list unless the sizes are right.
 Values split_at_run_time(NodeImport& node, int64_t axis, const Dim& dim, int64_t outputs) {
   using C = PointwiseCode;
-  if (is_data_dependent({dim}))
-    throw_unsupported("neither the sizes of its parts nor its dimension are known at import");
   const ValueId sizes = node.in(1), zero = node.scalar(0, DType::Int64), two = node.scalar(2, DType::Int64);
   const ValueId total = node.reduce(ReduceKind::Sum, sizes, {0}, false, "total");
-  const ValueId off =
-      node.pointwise(C::Abs, {node.pointwise(C::Sub, {total, node.dim_scalar(dim)}, "difference")}, "off");
+  const ValueId off = node.pointwise(
+      C::Abs, {node.pointwise(C::Sub, {total, dim_of_input(node, axis, dim)}, "difference")}, "off");
   const ValueId least = node.pointwise(
       C::Min, {node.reduce(ReduceKind::Min, sizes, {0}, false, "smallest"), zero}, "below_zero");
   const ValueId wrong =

@@ -444,6 +444,27 @@ TEST(ImportRuntimeSizes, PartsOfASplit) {
       expect_says(error.what(), "sizes_add_up_to_the_dim");
     }
   }
+  // Neither the sizes nor what is split is known before the run: rows of experts.
+  TestModel found(18);
+  found.input("x", kFloat, {"n"})
+      .input("sizes", kInt64, {"2"})
+      .output("a")
+      .output("b")
+      .node("NonZero", {"x"}, {"places"})
+      .node("Transpose", {"places"}, {"rows"})
+      .node("GatherND", {"x", "rows"}, {"kept"})
+      .node("Split", {"kept", "sizes"}, {"a", "b"});
+  const auto split_found = [&](std::vector<int64_t> sizes) {
+    return run_all(found, {floats({5}, {1, 0, 2, 3, 0}), Tensor::from<int64_t>({2}, sizes)});
+  };
+  EXPECT_EQ(split_found({1, 2}), (std::vector<Numbers>{{1}, {2, 3}}));
+  EXPECT_EQ(split_found({3, 0}), (std::vector<Numbers>{{1, 2, 3}, {}}));
+  try {
+    split_found({3, 2});
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    expect_says(error.what(), "sizes_add_up_to_the_dim");
+  }
   TestModel one(18);
   one.input("x", kFloat, {"n"})
       .input("sizes", kInt64, {"3"})
@@ -534,7 +555,8 @@ TEST(ImportSequences, Errors) {
   expect_says(with("SequenceAt", {"s", "five"}), "position 5 is not in a sequence of 2");
   expect_says(with("SequenceAt", {"a", "five"}), "its first input is no sequence");
   expect_says(with("SequenceAt", {"s"}), "input 1 is missing");
-  expect_says(with("SplitToSequence", {"a", "i"}), "the sizes of its parts are computed while the model runs");
+  expect_says(with("SplitToSequence", {"a", "i"}),
+              "the sizes of its parts are computed while the model runs");
   expect_says(with("Neg", {"s"}), "one of its inputs is a sequence");
   expect_says(with("SplitToSequence", {"s"}), "input 0 is a sequence where a tensor is expected");
   expect_says(with("SequenceInsert", {"s", "s"}), "input 1 is a sequence where a tensor is expected");
