@@ -47,15 +47,17 @@ class FakeBackend final : public Backend {
   mutable int timings = 0;            // calls of prepare_timing
   int slow_from = 1 << 30;            // after so many of them the device is half as fast
   int slow_until = 0;                 // and before so many
-  mutable int packed_blocks = 0;      // blocks that compile() had to pack
+  int waits = -1;                     // what is prepared as this one seems to take a hundred times its time
+  bool linear_in_channels_last = false;  // fake_linear takes operands in either format
+  mutable int packed_blocks = 0;         // blocks that compile() had to pack
 
   const Target& target() const override { return target_; }
   std::vector<Tactic> tactics(const LayerQuery& query) const override;
   std::unique_ptr<TimedLayer> prepare_timing(const LayerQuery&, const Tactic& tactic) const override {
-    ++timings;
+    const int timing = timings++;
     if (throws_when_prepared) throw_input_error("updates of 384, expected 6144");
     std::this_thread::sleep_for(std::chrono::duration<double>(prepare_seconds));
-    return std::make_unique<Timed>(*this, times_ms.find(tactic.name)->second);
+    return std::make_unique<Timed>(*this, times_ms.find(tactic.name)->second * (timing == waits ? 100 : 1));
   }
   TuningTraits tuning_traits() const override { return traits; }
   int64_t scratch_bytes(const LayerQuery&, const Tactic& tactic) const override {
@@ -263,6 +265,7 @@ inline std::vector<Tactic> FakeBackend::tactics(const LayerQuery& query) const {
   if (std::holds_alternative<DepthwiseBlock>(node.op)) return {make("fake_block", true)};
   std::vector<Tactic> list = {make("fake_linear", false)};
   if (fast_tactics) list.push_back(make("fake_fast", true));
+  if (linear_in_channels_last) list.push_back(make("fake_linear", true));
   if (std::holds_alternative<Conv>(node.op)) {
     list.push_back(make("fake_winograd", false));
     list.back().error_factor = 10;

@@ -3,11 +3,14 @@
 // Successive halving: rivals leave when their best run so far is behind the leader's by a factor that shrinks
 // with the number of runs. The factors are wide compared with the noise of a minimum of few runs (a few
 // percent on a quiet machine; up to 2x for single runs where other processes hold the cores), so a rival that
-// could win is not lost.
+// could win is not lost. A single run may also take a whole slice of another process, a hundred times what a
+// short layer takes: a rival leaves after several runs, or when no slice can have made the difference, and a
+// leader whose best run is far below its score runs on.
 #include "tune/timer.h"
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "base/interrupted.h"
 #include "base/stopwatch.h"
@@ -20,6 +23,16 @@ namespace {
 // best runs at once: sums of the 20th percentile were 7 % below what ResNet-50 and BERT took on two threads,
 // of this one 5 % (Zen 5, means of three and six builds).
 constexpr double kScore = 0.35;
+
+// What another process adds to a run where it holds the core. Seen: 12 ms, often, on two cores with a load of
+// 5.
+constexpr double kLongestSliceMs = 25;
+// With the warm-up that makes three runs: one in twenty falls into a slice on a machine like that.
+constexpr size_t kRunsToLeave = 2;
+// A score this far above the best run is one of slices. A race runs on for it, up to so many times the
+// repetitions.
+constexpr double kOfSlices = 2;
+constexpr int kPatience = 4;
 
 // What is known of a rival, whatever the number of its runs.
 struct Record {
@@ -46,7 +59,7 @@ class Race {
   std::vector<Timing> run() {
     warm_up();
     const int rounds = std::max(1, options_.repetitions);
-    for (int round = 1; round <= rounds && !out_of_time(); ++round) {
+    for (int round = 1; (round <= rounds || leader_is_of_slices(round)) && !out_of_time(); ++round) {
       for (size_t i = 0; i < rivals_.size(); ++i)
         if (running_[i] && !(out_of_time() && round > 1)) records_[i].add(run_once(i));
       drop_rivals(round < 3 ? 3.0 : round < 5 ? 1.6 : round < 8 ? 1.25 : 1.1);
@@ -85,8 +98,13 @@ class Race {
   }
   void drop_rivals(double factor) {
     const double limit = leader_ms() * factor;
-    for (size_t i = 0; i < rivals_.size(); ++i)
+    for (size_t i = 0; i < rivals_.size(); ++i) {
+      if (!running_[i]) continue;
+      while (best(i) > limit && best(i) < limit + kLongestSliceMs && records_[i].runs() < kRunsToLeave &&
+             !out_of_time())
+        records_[i].add(run_once(i));
       if (best(i) > limit) running_[i] = false;
+    }
   }
   // What it took then may be of another phase of the device.
   void run_at_the_end(size_t i) {
@@ -95,17 +113,27 @@ class Race {
     records_[i] = {};
     for (int k = 0; k < kRuns; ++k) records_[i].add(run_once(i));
   }
-  bool is_decided() const {
-    size_t leader = 0;
-    double leading = HUGE_VAL;
+  // Of those that run, by score.
+  std::optional<size_t> leader() const {
+    std::optional<size_t> leader;
     for (size_t i = 0; i < rivals_.size(); ++i) {
       if (!running_[i] || records_[i].runs() == 0) continue;
-      const double score = records_[i].score.value();
-      if (score < leading) leader = i, leading = score;
+      if (!leader || records_[i].score.value() < records_[*leader].score.value()) leader = i;
     }
+    return leader;
+  }
+  bool is_of_slices(size_t i) const { return records_[i].score.value() > kOfSlices * records_[i].best_ms; }
+  bool leader_is_of_slices(int round) const {
+    const auto first = leader();
+    return first && is_of_slices(*first) && round <= kPatience * std::max(1, options_.repetitions);
+  }
+  bool is_decided() const {
+    const auto first = leader();
+    if (!first || is_of_slices(*first)) return false;
     // Alone on the track, or ahead of everybody's best.
+    const double leading = records_[*first].score.value();
     for (size_t i = 0; i < rivals_.size(); ++i)
-      if (i != leader && running_[i] && best(i) < leading * options_.clearly_ahead) return false;
+      if (i != *first && running_[i] && best(i) < leading * options_.clearly_ahead) return false;
     return true;
   }
 

@@ -117,6 +117,41 @@ TEST(Timer, NoiseOnlyAdds) {
   EXPECT_EQ(timings[0].score_ms, 1.0);
 }
 
+// The first run of the first rival, and then a second one, wait for another process's slice.
+TEST(Timer, ARunThatWaitedDoesNotDecide) {
+  for (const int waiting : {1, 2}) {
+    int run = 0;
+    const std::vector<std::function<double()>> rivals = {[&] { return ++run <= waiting ? 12.0 : 0.03; },
+                                                         [] { return 0.04; }};
+    const auto timings = time_interleaved(rivals, {.repetitions = 8, .limit_seconds = 10});
+    EXPECT_EQ(timings[0].score_ms, 0.03);
+  }
+}
+
+// What is slow by more than a slice leaves at once, what may have waited after three runs.
+TEST(Timer, WhatIsSlowCostsFewRuns) {
+  int slow_runs = 0, slower_runs = 0;
+  const std::vector<std::function<double()>> rivals = {[] { return 1.0; }, [&] { return ++slow_runs, 20.0; },
+                                                       [&] { return ++slower_runs, 50.0; }};
+  const auto timings = time_interleaved(rivals, {.repetitions = 20, .limit_seconds = 10});
+  EXPECT_EQ(slow_runs, 3);
+  EXPECT_EQ(slower_runs, 1);
+  EXPECT_EQ(timings[1].score_ms, 20.0);
+}
+
+// Alone, most of its first runs inside of slices.
+TEST(Timer, ALoneRivalRunsOnWhileItsScoreIsFarAboveItsBest) {
+  int run = 0;
+  const std::vector<std::function<double()>> rivals = {[&] { return ++run <= 8 && run != 3 ? 3.0 : 0.03; }};
+  const auto timings = time_interleaved(rivals, {.repetitions = 8, .limit_seconds = 10});
+  EXPECT_EQ(timings[0].score_ms, 0.03);
+  EXPECT_LE(run, 13);
+  // One that never settles ends, too.
+  int odd = 0;
+  const std::vector<std::function<double()>> restless = {[&] { return ++odd % 8 == 2 ? 1.0 : 3.0; }};
+  EXPECT_EQ(time_interleaved(restless, {.repetitions = 8, .limit_seconds = 10})[0].runs, 32);
+}
+
 // All start at a third of their speed, and the yardstick leaves before that ends.
 TEST(Timer, TheYardstickRunsAgainAtTheEnd) {
   int runs = 0;

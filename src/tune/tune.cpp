@@ -29,6 +29,8 @@ constexpr double kLeastSeconds = 0.15;
 constexpr double kSlowPhase = 1.25;
 // Of the sum of all layers.
 constexpr double kWorthAnotherLook = 0.005;
+// Between the times of one tactic in two formats of the same types, which move the same bytes.
+constexpr double kStrangeRatio = 3;
 
 class Tuner {
  public:
@@ -158,28 +160,59 @@ class Tuner {
                        [&](const Tactic& t) { return measurer_.is_known(query(i), t); });
   }
 
-  // The winner of each layer that this build timed runs a few times more. Where it is faster now by more than
-  // noise, all rivals race anew: a slow phase need not hit them alike.
+  size_t winner(size_t i) const {
+    return static_cast<size_t>(std::min_element(times_[i].begin(), times_[i].end()) - times_[i].begin());
+  }
+
+  static bool same_dtypes(const Tactic& a, const Tactic& b) {
+    const auto same = [](const TensorType& x, const TensorType& y) { return x.dtype == y.dtype; };
+    return std::equal(a.inputs.begin(), a.inputs.end(), b.inputs.begin(), b.inputs.end(), same) &&
+           std::equal(a.outputs.begin(), a.outputs.end(), b.outputs.begin(), b.outputs.end(), same);
+  }
+
+  // Tactics whose time may be one of another process: the winner, and those that are far slower than they are
+  // in another format. Such a time puts reformats around a layer.
+  std::vector<size_t> suspects(size_t i) const {
+    const std::vector<Tactic>& tactics = tactics_[i];
+    std::vector<size_t> result = {winner(i)};
+    for (size_t t = 0; t < tactics.size(); ++t) {
+      const auto is_faster_twin = [&](const Tactic& other) {
+        const double ms = times_[i][static_cast<size_t>(&other - tactics.data())];
+        return other.name == tactics[t].name && same_dtypes(other, tactics[t]) &&
+               times_[i][t] > kStrangeRatio * ms;
+      };
+      if (!tactics[t].is_view && std::any_of(tactics.begin(), tactics.end(), is_faster_twin))
+        result.push_back(t);
+    }
+    return result;
+  }
+
+  // How many times slower than now the layer's suspects were, at most; they run a few times more.
+  double slowness(size_t i, double least_ms) const {
+    double most = 1;
+    for (const size_t t : suspects(i)) {
+      const double then_ms = times_[i][t];
+      if (then_ms < least_ms || then_ms >= kImpossible || measurer_.out_of_time()) continue;
+      most = std::max(most, then_ms / measurer_.current_ms(query(i), tactics_[i][t]));
+    }
+    return most;
+  }
+
+  // Where a suspect of a layer that this build timed is faster now by more than noise, all rivals race anew:
+  // a slow phase need not hit them alike.
   void time_slow_phases_again(const std::vector<size_t>& measured) {
-    const auto winner = [&](size_t i) {
-      return static_cast<size_t>(std::min_element(times_[i].begin(), times_[i].end()) - times_[i].begin());
-    };
     double layers_ms = 0;
     for (size_t i = 0; i < layers(); ++i) layers_ms += times_[i][winner(i)];
     int again = 0;
     double most = 1;
     for (const size_t i : measured) {
-      const size_t best = winner(i);
-      const double then_ms = times_[i][best];
-      if (then_ms < kWorthAnotherLook * layers_ms || then_ms >= kImpossible || measurer_.out_of_time())
-        continue;
-      const double now_ms = measurer_.current_ms(query(i), tactics_[i][best]);
-      if (then_ms < now_ms * kSlowPhase) continue;
+      const double slower = slowness(i, kWorthAnotherLook * layers_ms);
+      if (slower < kSlowPhase) continue;
       measurer_.times(query(i), tactics_[i],
                       {.repetitions = effort_.repetitions,
                        .limit_seconds = std::max(kLeastSeconds, measurer_.seconds_left() * 0.5),
                        .again = true});
-      most = std::max(most, then_ms / now_ms);
+      most = std::max(most, slower);
       ++again;
     }
     if (again == 0) return;

@@ -374,6 +374,22 @@ TEST(Tune, WhatWasTimedInASlowPhaseIsTimedAgain) {
   EXPECT_EQ(warm.graph.layers_ms, cold.graph.layers_ms);
 }
 
+// Another process holds the core while one format is timed: no reformats go around the layer for that.
+TEST(Tune, ATacticFarSlowerInOneFormatIsTimedAgain) {
+  FakeBackend backend;
+  backend.fast_tactics = false;
+  backend.linear_in_channels_last = true;
+  backend.waits = 0;
+  EXPECT_EQ(layers(tune(kChain, backend)).size(), 4u);
+
+  FakeBackend shared;
+  shared.fast_tactics = false;
+  shared.linear_in_channels_last = true;
+  shared.waits = 0;
+  shared.traits.has_slow_phases = true;
+  EXPECT_EQ(layers(tune(kChain, shared)), (std::vector<std::string>{"a: fake_linear", "b: fake_linear"}));
+}
+
 TEST(Tune, TacticsBeyondTheWorkspaceLimitAreRefused) {
   FakeBackend backend;
   backend.scratch = {{"fake_fast", 1000}, {"fake_linear", 100}};
