@@ -92,22 +92,23 @@ void RecurrentGates::reset(float* in, const float* h, float* scaled) const {
   if (!linear_before_reset) pointwise_table(isa).mul.vector_vector(h, in + padded, scaled, hidden);
 }
 
-void RecurrentGates::finish(float* in, const float* product, const MemberOperands& own, float* h,
-                            float* c) const {
+void RecurrentGates::finish(float* in, const float* product, const MemberOperands& own, const float* h,
+                            float* next, float* c) const {
   switch (kind) {
     case Kind::Rnn:
       apply(0, in);
-      std::copy_n(in, hidden, h);
+      std::copy_n(in, hidden, next);
       return;
     case Kind::Gru:
-      return finish_gru(in, product, own, h);
+      return finish_gru(in, product, own, h, next);
     case Kind::Lstm:
-      return finish_lstm(in, own, h, c);
+      return finish_lstm(in, own, next, c);
   }
 }
 
-// h = (1 - update) * fresh + update * h, as fresh + update * (h - fresh).
-void RecurrentGates::finish_gru(float* in, const float* product, const MemberOperands& own, float* h) const {
+// next = (1 - update) * fresh + update * h, as fresh + update * (h - fresh).
+void RecurrentGates::finish_gru(float* in, const float* product, const MemberOperands& own, const float* h,
+                                float* next) const {
   const PointwiseTable& t = pointwise_table(isa);
   float* fresh = in + 2 * padded;
   const float* given = product;
@@ -117,9 +118,9 @@ void RecurrentGates::finish_gru(float* in, const float* product, const MemberOpe
   }
   t.add.vector_vector(fresh, given, fresh, hidden);
   apply(1, fresh);
-  t.sub.vector_vector(h, fresh, h, hidden);
-  t.mul.vector_vector(h, in, h, hidden);
-  t.add.vector_vector(h, fresh, h, hidden);
+  t.sub.vector_vector(h, fresh, next, hidden);
+  t.mul.vector_vector(next, in, next, hidden);
+  t.add.vector_vector(next, fresh, next, hidden);
 }
 
 // Gates: input, output, forget, cell; peepholes: input, output, forget.

@@ -48,13 +48,15 @@ struct RecurrentGates {
 
   // GRU: makes the update and the reset gate of `in`, and `scaled` = h times the reset gate.
   void reset(float* in, const float* h, float* scaled) const;
-  // The new h and c of one sequence. `in`: its gates; `product`: of a GRU, what the state gives to the last
-  // gate.
-  void finish(float* in, const float* product, const MemberOperands& own, float* h, float* c) const;
+  // `next` (the new h, which may replace h) and the new c of one sequence. `in`: its gates; `product`: of a
+  // GRU, what the state gives to the last gate.
+  void finish(float* in, const float* product, const MemberOperands& own, const float* h, float* next,
+              float* c) const;
 
  private:
   void apply(size_t function, float* x) const;
-  void finish_gru(float* in, const float* product, const MemberOperands& own, float* h) const;
+  void finish_gru(float* in, const float* product, const MemberOperands& own, const float* h,
+                  float* next) const;
   void finish_lstm(float* in, const MemberOperands& own, float* h, float* c) const;
 };
 

@@ -38,6 +38,27 @@ TEST(RecurrentTactics, EveryKindAndDirection) {
     }
 }
 
+// Members share out hidden values, not sequences.
+TEST(RecurrentTactics, FewSequencesOfManyHiddenValues) {
+  for (const RecurrentSizes& sizes : {RecurrentSizes{4, 1, 5, 250}, RecurrentSizes{3, 2, 40, 288}})
+    for (const bool reverse : {false, true}) {
+      SCOPED_TRACE(sizes.hidden);
+      EXPECT_GE(check_layer(recurrent_tactics(),
+                            recurrent(RNN{.reverse = reverse}, 1, {3, 1, 7, 2 * sizes.hidden})),
+                3);
+      for (const bool linear : {false, true})
+        EXPECT_GE(check_layer(recurrent_tactics(),
+                              recurrent(GRU{.reverse = reverse, .linear_before_reset = linear}, 3, sizes)),
+                  3);
+      LayerCase layer = recurrent(LSTM{.reverse = reverse}, 4, sizes);
+      layer.inputs.push_back({.absent = true});
+      layer.inputs.push_back({.extents = {sizes.batch, sizes.hidden}});
+      layer.inputs.push_back({.extents = {sizes.batch, sizes.hidden}});
+      layer.inputs.push_back({.extents = {3 * sizes.hidden}, .constant = true});
+      EXPECT_GE(check_layer(recurrent_tactics(), layer), 3);
+    }
+}
+
 TEST(RecurrentTactics, LengthsStatesAndPeepholes) {
   for (const bool reverse : {false, true})
     for (const bool input_forget : {false, true}) {
