@@ -56,6 +56,7 @@ constexpr PassInfo kPasses[] = {
     {"remove_repeated_rounding", "rounding to a grid that values already lie on goes"},
     {"simplify_concats", "concatenations and splits that undo each other go"},
     {"simplify_gathers", "a gather of one known index becomes a slice"},
+    {"simplify_matmuls", "products whose left operand is constant stand as kernels take them"},
     {"simplify_powers", "powers with a constant exponent become products, reciprocals and roots"},
     {"simplify_scatters", "a scatter of elements that sends whole rows becomes one of rows"},
     {"simplify_shuffles", "chains of transposes and reshapes become as short as they can be"},

@@ -24,6 +24,7 @@ bool lower_col2im(Graph& graph, PassContext& context);
 bool simplify_shuffles(Graph& graph, PassContext& context);
 bool move_shuffles_down(Graph& graph, PassContext& context);
 bool simplify_gathers(Graph& graph, PassContext& context);
+bool simplify_matmuls(Graph& graph, PassContext& context);
 bool simplify_scatters(Graph& graph, PassContext& context);
 bool simplify_concats(Graph& graph, PassContext& context);
 bool split_matmuls(Graph& graph, PassContext& context);

@@ -53,6 +53,7 @@ std::vector<Stage> default_stages() {
         {"simplify_scatters", "ScatterRows", simplify_scatters},
         {"simplify_concats", "ConcatSplitErasure", simplify_concats},
         {"split_matmuls", "MatMulSplit", split_matmuls},
+        {"simplify_matmuls", "ConstantMatMul", simplify_matmuls},
         {"fold_constants", "ConstantFolding", fold_constants},
         {"remove_noop", "NoopRemoval", remove_noop},
         {"merge_common_subexpressions", "DupeLayerRemoval", merge_common_subexpressions}}},
