@@ -40,6 +40,20 @@ TEST(InterpolateTactics, OneDimAndOneLine) {
             9);
 }
 
+TEST(InterpolateTactics, ThreeDimsAndMore) {
+  for (const ResizeMode mode : {ResizeMode::Linear, ResizeMode::Cubic})
+    for (const bool antialias : {false, true}) {
+      Resize op{.mode = mode, .antialias = antialias, .scales = {1, 1, 2, 1.6f, 0.7f}};
+      EXPECT_GE(check_layer(interpolate_tactics(), resized(op, {2, 20, 3, 5, 7})), 9);
+      op.scales = {1, 1, 0.6f, 1, 2};
+      EXPECT_GE(check_layer(interpolate_tactics(), resized(op, {1, 3, 5, 4, 6})), 9);
+    }
+  EXPECT_GE(
+      check_layer(interpolate_tactics(),
+                  resized({.mode = ResizeMode::Linear, .scales = {1, 1, 2, 2, 2, 2}}, {1, 2, 3, 2, 4, 3})),
+      9);
+}
+
 TEST(InterpolateTactics, SaysWhyNot) {
   const auto reasons =
       refusals(interpolate_tactics(), {.op = Resize{.mode = ResizeMode::Linear, .scales = {2, 1, 2, 2}},

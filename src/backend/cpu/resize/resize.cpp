@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nearest-neighbour Resize of images in every format and type, as copies of pixels.
+// Nearest-neighbour Resize of images in every format and type, any number of spatial dims, as copies of
+// pixels.
 //
 // Which input position an output position shows is asked of the operator's own definition: it resizes the
 // ramp 0, 1, 2, ... once per spatial dim, and what comes out are the positions. So coordinate and rounding
@@ -19,10 +20,10 @@ constexpr std::string_view kResizeRunner = "Resize";
 
 class PreparedResize final : public PreparedLayer {
  public:
-  int64_t images = 1;       // planes of pixels
-  int64_t pixel_bytes = 4;  // what lies together at one position
-  int64_t in_height = 1, in_width = 1;
-  std::vector<int64_t> rows, cols;  // input positions
+  int64_t images = 1;                   // planes of pixels
+  int64_t pixel_bytes = 4;              // what lies together at one position
+  int64_t in_height = 1, in_width = 1;  // rows over all dims before the last one
+  std::vector<int64_t> rows, cols;      // input positions
 
   int64_t out_height() const { return static_cast<int64_t>(rows.size()); }
   int64_t out_width() const { return static_cast<int64_t>(cols.size()); }
@@ -100,9 +101,13 @@ class ResizeKernel final : public LayerKernel {
     p->in_width = in[last];
     p->cols = positions(last, in[last], out[last], context.symbols);
     p->rows = {0};
-    if (in.size() == 4) {
-      p->in_height = in[2];
-      p->rows = positions(2, in[2], out[2], context.symbols);
+    for (size_t axis = 2; axis < last; ++axis) {
+      std::vector<int64_t> rows;
+      const std::vector<int64_t> along = positions(axis, in[axis], out[axis], context.symbols);
+      for (const int64_t outer : p->rows)
+        for (const int64_t position : along) rows.push_back(outer * in[axis] + position);
+      p->rows = std::move(rows);
+      p->in_height *= in[axis];
     }
     return p;
   }
@@ -141,7 +146,7 @@ Support supports_resize(const LayerQuery& query, const Resize& op) {
   if (op.coordinates == CoordinateMode::TfCropAndResize) return Support::no("crops are not supported");
   if (op.aspect != AspectPolicy::Stretch) return Support::no("aspect policies are not supported");
   if (op.scales.empty() && !op.sizes) return Support::no("the size is known only at run time");
-  if (in.size() != 3 && in.size() != 4) return Support::no("not an image with one or two spatial dims");
+  if (in.size() < 3) return Support::no("not an image");
   if (in[0] != out[0] || in[1] != out[1]) return Support::no("batch or channels are resized too");
   for (const int64_t a : op.axes)
     if (a < 0) return Support::no("axes count from the end");

@@ -29,6 +29,15 @@ TEST(ResizeTactics, OneSpatialDim) {
             3);
 }
 
+TEST(ResizeTactics, ThreeSpatialDimsAndMore) {
+  EXPECT_GE(check_layer(resize_tactics(), {.op = Resize{.scales = {1, 1, 2, 0.7f, 1.6f}},
+                                           .inputs = {{.extents = {2, 20, 3, 5, 7}}}}),
+            3);
+  EXPECT_GE(check_layer(resize_tactics(), {.op = Resize{.scales = {1, 1, 2, 1, 3, 2}},
+                                           .inputs = {{DType::UInt8, {2, 3, 2, 3, 1, 5}}}}),
+            3);
+}
+
 TEST(ResizeTactics, SaysWhyNot) {
   const auto reasons =
       refusals(resize_tactics(), {.op = Resize{.mode = ResizeMode::Linear, .scales = {1, 1, 2, 2}},
