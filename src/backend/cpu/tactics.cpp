@@ -75,6 +75,7 @@ TacticFamily strassen_tactics();
 TacticFamily strassen_conv_tactics();
 TacticFamily winograd_tactics();
 TacticFamily pixel_conv_tactics();
+TacticFamily patch_conv_tactics();
 TacticFamily reference_tactics();
 // clang-format on
 
@@ -93,6 +94,7 @@ std::vector<TacticFamily> tactic_families() {
       amx_conv_tactics(),
       pixel_conv_tactics(),
       strassen_conv_tactics(),
+      patch_conv_tactics(),
       onednn_matmul_tactics(),
       tile_matmul_tactics(),
       matmul_tactics(),

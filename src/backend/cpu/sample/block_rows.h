@@ -14,7 +14,7 @@
 
 #include "backend/cpu/sample/sample_table.h"
 #include "backend/cpu/vector/transpose_tile.h"
-#include "ops/window.h"
+#include "ops/window_range.h"
 
 namespace lathe::cpu {
 
@@ -80,9 +80,7 @@ class BlockRows {
   // Pixels block * stride + shift of tap k: element (block + shift / stride) of line shift % stride.
   TapRun run_of(int64_t k) const {
     const int64_t shift = k * last_.dilation - last_.pad_begin;
-    const int64_t first = ceil_div(-shift, last_.stride);
-    const int64_t end =
-        shift >= last_.input ? 0 : std::min(last_.output, (last_.input - 1 - shift) / last_.stride + 1);
+    const auto [first, end] = outputs_inside(last_, k);
     if (first >= end) return {};
     const int64_t pixel = first * last_.stride + shift;
     return {.from = first, .to = pixel % last_.stride * line_ + pixel / last_.stride, .count = end - first};

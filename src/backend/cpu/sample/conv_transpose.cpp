@@ -12,9 +12,9 @@
 #include <limits>
 
 #include "backend/cpu/sample/block_rows.h"
-#include "backend/cpu/sample/packed_rows.h"
 #include "backend/cpu/sample/sample.h"
 #include "backend/cpu/tile/choose_gemm.h"
+#include "backend/cpu/tile/packed_rows.h"
 #include "backend/cpu/vector/pointwise_eval.h"
 #include "backend/cpu/vector/transpose_tile.h"
 #include "base/error.h"

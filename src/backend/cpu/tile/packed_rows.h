@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the families of this folder pack the weights of their products.
+// How weights are packed that are the left operand of a product.
 #pragma once
 
 #include <cstdint>
