@@ -25,6 +25,7 @@ TacticFamily group_norm_tactics();
 TacticFamily resize_tactics();
 TacticFamily interpolate_tactics();
 TacticFamily pool_tactics();
+TacticFamily row_pool_tactics();
 TacticFamily reduce_tactics();
 TacticFamily rotary_tactics();
 TacticFamily squeeze_excite_tactics();
@@ -102,6 +103,7 @@ std::vector<TacticFamily> tactic_families() {
       onednn_pool_tactics(),
       onednn_deconv_tactics(),
       pool_tactics(),
+      row_pool_tactics(),
       byte_pool_tactics(),
       reformat_tactics(),
       pointwise_tactics(),

@@ -5,32 +5,16 @@
 // L1 or L2. Maxima of BF16 are taken as they are stored (vector/reduce.inc).
 #include <limits>
 
+#include "backend/cpu/pool/window_span.h"
 #include "backend/cpu/vector/own_tactic.h"
 #include "backend/cpu/vector/pointwise_eval.h"
 #include "backend/cpu/vector/reduce_table.h"
-#include "ops/window.h"
 
 namespace lathe::cpu {
 
 namespace {
 
 constexpr std::string_view kPoolRunner = "Pooling";
-
-// Taps of one output position that lie inside the data.
-struct Span {
-  int64_t first = 0, count = 0;  // first tap's input position
-  int64_t padded = 0;            // taps inside data and padding (count_include_pad)
-};
-
-Span span_of(const WindowAxis& a, int64_t o) {
-  const int64_t start = o * a.stride - a.pad_begin;
-  int64_t begin = 0, end = a.kernel;
-  while (begin < end && start + begin * a.dilation < 0) ++begin;
-  while (end > begin && start + (end - 1) * a.dilation >= a.input) --end;
-  int64_t padded = 0;
-  for (int64_t k = 0; k < a.kernel; ++k) padded += start + k * a.dilation < a.input + a.pad_end ? 1 : 0;
-  return {start + begin * a.dilation, end - begin, padded};
-}
 
 class PreparedPool final : public PreparedLayer {
  public:
