@@ -78,8 +78,7 @@ class PreparedRowPool final : public PreparedLayer {
                   dtype_bytes(type.dtype, plane * lines_ * last_.input);
       if (epilogue->is_identity()) row.results = static_cast<float*>(args.outputs[0]) + i * width;
       row.divisor = 1;
-      std::fill_n(row.results, width,
-                  op.kind == PoolKind::Max ? -std::numeric_limits<float>::infinity() : 0.0f);
+      if (!folds_windows() || !covers_) std::fill_n(row.results, width, start());
       if (wants_indices) std::fill_n(row.index, width, -1);
       row.line_count = 0;
       visit(row, 0, 0, rows_);
@@ -131,7 +130,7 @@ class PreparedRowPool final : public PreparedLayer {
   // None where the step is another one, or where a tap's run alone would be the better part: columns near the
   // edges are segments of their own, which cost as much as a vector.
   void find_segments() {
-    int64_t taps = last_.kernel, vectors = 0;
+    int64_t taps = last_.kernel, vectors = 0, columns = 0;
     for (const WindowAxis& axis : outer_) taps = std::min(taps, kMostWindowTaps) * axis.kernel;
     if (last_.stride != 1 || taps > kMostWindowTaps) return;
     std::vector<int64_t> edges;
@@ -144,9 +143,11 @@ class PreparedRowPool final : public PreparedLayer {
         if (tap.to <= segment.begin && segment.begin < tap.to + tap.count)
           segment.taps.push_back({tap.from + segment.begin - tap.to, segment.begin, segment.count});
       vectors += (segment.count + 15) / 16;
+      columns += segment.taps.empty() ? 0 : segment.count;
       if (!segment.taps.empty()) segments_.push_back(std::move(segment));
     }
     if (vectors > 3 * ((last_.output + 15) / 16)) segments_.clear();
+    covers_ = columns == last_.output;
   }
   void fold_windows(const Row& row) const {
     const auto* x = reinterpret_cast<const float*>(row.plane);
@@ -154,7 +155,7 @@ class PreparedRowPool final : public PreparedLayer {
       int64_t taps = 0;
       for (int64_t i = 0; i < row.line_count; ++i)
         for (const TapRun& tap : segment.taps) row.taps[taps++] = x + row.lines[i] * last_.input + tap.from;
-      row.table.fold_taps(how(), row.taps, taps, segment.count, row.results + segment.begin);
+      row.table.fold_taps(how(), start(), row.taps, taps, segment.count, row.results + segment.begin);
     }
   }
 
@@ -198,6 +199,7 @@ class PreparedRowPool final : public PreparedLayer {
         row.table.fold(how(), x + tap.from, last_.stride, tap.count, y);
     }
   }
+  float start() const { return op.kind == PoolKind::Max ? -std::numeric_limits<float>::infinity() : 0.0f; }
   RowFold how() const {
     if (op.kind == PoolKind::Max) return RowFold::Max;
     if (op.kind == PoolKind::Average) return RowFold::Sum;
@@ -237,6 +239,7 @@ class PreparedRowPool final : public PreparedLayer {
   std::vector<std::vector<Span>> spans_;
   std::vector<TapRun> taps_;       // of the last axis
   std::vector<Segment> segments_;  // of columns, where windows are folded in registers
+  bool covers_ = false;            // each column is in one
   std::vector<float> counts_;
   int64_t rows_ = 1, lines_ = 1;  // of a plane: of the output, of the input
 };

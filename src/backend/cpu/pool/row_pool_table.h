@@ -13,8 +13,8 @@ struct RowPoolTable {
   // y[i] becomes the larger of y[i] and x[i * step], the sum of both, or the sum of y[i] and the magnitude or
   // the square of x[i * step]; i < n. NaN is larger than all else.
   void (*fold)(RowFold fold, const float* x, int64_t step, int64_t n, float* y);
-  // The same of y[i] and x[t][i] for all taps t.
-  void (*fold_taps)(RowFold fold, const float* const* x, int64_t taps, int64_t n, float* y);
+  // The same of `start` and x[t][i] for all taps t.
+  void (*fold_taps)(RowFold fold, float start, const float* const* x, int64_t taps, int64_t n, float* y);
   // As Max, and where an element of x is the larger, or index[i] is negative, index[i] becomes
   // first + i * step.
   void (*max_index)(const float* x, int64_t step, int64_t n, int32_t first, float* y, int32_t* index);
