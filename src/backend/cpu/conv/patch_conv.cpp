@@ -2,7 +2,8 @@
 //
 // Convolution as a product of the filters with patches of the image, in linear format: filters and biases of
 // run time (modulated and conditional convolutions, correlation of two images), any groups, any number of
-// dims, 16-bit types. No weights are packed, so that nothing is lost when each run brings others.
+// dims, 16-bit types. No weights are packed, so that nothing is lost when each run brings others. Constant
+// filters compete where a result is a sum of few products, between layers that want linear format.
 //
 // What each tap reads for a panel of output positions is a row of the panel (patches.h); filters are rows of
 // the left operand as the model has them. A member takes a few panels of a group and goes through the taps in
@@ -17,6 +18,7 @@
 #include "backend/cpu/vector/own_tactic.h"
 #include "backend/cpu/vector/pointwise_eval.h"
 #include "ir/elements.h"
+#include "ir/symbol_extents.h"
 
 namespace lathe::cpu {
 namespace {
@@ -25,6 +27,9 @@ constexpr std::string_view kPatchConvRunner = "PatchConvolution";
 constexpr int64_t kPatchChunk = 512;    // of channels times taps
 constexpr int64_t kPanelsTogether = 4;  // whose patches of a chunk take 256 KB
 constexpr int64_t kPartsForEachThread = 4;
+// Products for each result. With constant filters, whose kernels take other formats, a convolution of more
+// takes so long that they win although operands are reformatted; it is a last resort here.
+constexpr int64_t kFewProducts = 256;
 
 const PatchTable& patch_table(Isa isa) {
   return isa == Isa::Avx2 ? patch_table_avx2() : patch_table_avx512();
@@ -336,6 +341,11 @@ Support supports_patch_conv(const LayerQuery& query, DType type, const std::vect
   return {};
 }
 
+int64_t products_of_result(const LayerQuery& query) {
+  const Extents weights = upper_extents(query.graph.value(query.layer().inputs[1]).shape, query.opt_values());
+  return element_count(Extents(weights.begin() + 1, weights.end()));
+}
+
 std::vector<Tactic> list_patch_conv(const LayerQuery& query, const Machine& machine) {
   const Node& node = query.layer();
   if (!std::holds_alternative<Conv>(node.op)) return {};
@@ -348,8 +358,7 @@ std::vector<Tactic> list_patch_conv(const LayerQuery& query, const Machine& mach
     Tactic t = typed_tactic(query, kPatchConvRunner, "conv_patches_" + std::string(isa_suffix(machine)),
                             linear, linear);
     if (const Support s = supports_patch_conv(query, type, t.inputs); !s.ok) t.support = s;
-    // Other families pack constants once, and are faster where they have a kernel.
-    t.last_resort = is_constant(1) && is_constant(2);
+    t.last_resort = is_constant(1) && is_constant(2) && products_of_result(query) > kFewProducts;
     if (is_constant(1)) t.inputs[1] = {};
     tactics.push_back(std::move(t));
   }
