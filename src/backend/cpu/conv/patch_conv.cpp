@@ -9,15 +9,11 @@
 // the left operand as the model has them. A member takes a few panels of a group and goes through the taps in
 // chunks, so that a chunk of patches stays in L2 while all filters pass over it. Operations: 2 * channels *
 // taps for each result at the rate of products, and a copy of channels * taps elements for each position,
-// which all filters share. Reached (Zen 5, two threads): 64 filters of 64 channels, 3x3, 32x32 in 0.19 ms.
+// which all filters share. Reached (Zen 5, two threads): 64 filters of 64 channels, 3x3, 32x32 in 0.18 ms.
 #include <algorithm>
 
-#include "backend/cpu/conv/patches.h"
+#include "backend/cpu/conv/prepared_patches.h"
 #include "backend/cpu/tile/choose_gemm.h"
-#include "backend/cpu/tile/packed_rows.h"
-#include "backend/cpu/vector/own_tactic.h"
-#include "backend/cpu/vector/pointwise_eval.h"
-#include "ir/elements.h"
 #include "ir/symbol_extents.h"
 
 namespace lathe::cpu {
@@ -35,47 +31,11 @@ const PatchTable& patch_table(Isa isa) {
   return isa == Isa::Avx2 ? patch_table_avx2() : patch_table_avx512();
 }
 
-class PreparedPatchConv final : public PreparedLayer {
+class PreparedPatchProduct final : public PreparedPatches {
  public:
-  Patches patches;
-  int64_t batch = 0, groups = 1, channels = 0, filters = 0;  // channels and filters of a group
-  DType type = DType::Float32, weight_type = DType::Float32, bias_type = DType::Undefined;
-  const float* packed = nullptr;  // constant filters, rows of packed_stride()
-  Isa isa = Isa::Avx2;
-  int threads = 1;
-  std::shared_ptr<const PreparedEpilogue> epilogue;
-
-  explicit PreparedPatchConv(std::vector<WindowAxis> axes) : patches(std::move(axes)) {}
-
-  size_t scratch_bytes() const override {
-    return static_cast<size_t>(image_floats() + weight_floats() + member_floats() * threads) * 4;
-  }
-  bool meets(int count) const override { return count > 1 && copies(); }
-  int members(int available) const override {
-    const double copied =
-        static_cast<double>(batch * groups * k()) * static_cast<double>(patches.positions());
-    const double ns = copied * static_cast<double>(filters) / 40 + copied / 10;
-    available = std::min(available, threads);
-    return copies() ? all_or_one(ns, available) : members_for(ns, available);
-  }
-  void run(const LayerArgs& args, const Worker& worker) const override {
-    auto* image = reinterpret_cast<float*>(args.scratch);
-    float* weights = image + image_floats();
-    const Operands operands{.image = widens_image() ? image : static_cast<const float*>(args.inputs[0]),
-                            .weights = packed             ? packed
-                                       : copies_weights() ? weights
-                                                          : static_cast<const float*>(args.inputs[1]),
-                            .own = weights + weight_floats()};
-    if (!copies()) return run_units(args, operands, worker);
-    worker.share(worker.count, [&](const Worker& part) { copy_operands(args, image, weights, part); });
-    worker.share(worker.count, [&](const Worker& part) { run_units(args, operands, part); });
-  }
+  using PreparedPatches::PreparedPatches;
 
  private:
-  struct Operands {
-    const float *image, *weights;
-    float* own;  // of all members
-  };
   // Which runs a member's memory holds.
   struct Found {
     int64_t block = -1, tap = -1;
@@ -90,7 +50,6 @@ class PreparedPatchConv final : public PreparedLayer {
     PatchRuns* found = nullptr;
   };
 
-  int64_t k() const { return channels * patches.taps(); }
   int64_t width() const { return gemm_table(isa).panel; }
   int64_t panels_of_image() const { return (patches.positions() + width() - 1) / width(); }
   // As few as give each thread some parts.
@@ -112,49 +71,14 @@ class PreparedPatchConv final : public PreparedLayer {
     return std::clamp<int64_t>(kPatchChunk / patches.taps(), 1, std::max<int64_t>(1, channels));
   }
   int64_t chunk_rows() const { return channels_together() * taps_together(); }
-
-  bool widens_image() const { return type != DType::Float32; }
-  // Rows that lie a multiple of 1 KB apart share few cache sets.
-  bool copies_weights() const {
-    return !packed &&
-           (weight_type != DType::Float32 || (filters > 4 && packed_stride(k()) != round_up(k(), 16)));
-  }
-  bool copies() const { return widens_image() || copies_weights(); }
-  int64_t weight_stride() const { return packed || copies_weights() ? packed_stride(k()) : k(); }
-  int64_t image_floats() const {
-    return widens_image() ? round_up(batch * groups * channels * patches.pixels(), 16) : 0;
-  }
-  int64_t weight_floats() const { return copies_weights() ? groups * filters * weight_stride() : 0; }
   int64_t run_places() const { return panels_together() * taps_together() * patches.most_runs(width()); }
-  int64_t member_floats() const {
+  int64_t member_floats() const override {
     const int64_t places = run_places() * static_cast<int64_t>(sizeof(PatchRun)) +
                            panels_together() * taps_together() * static_cast<int64_t>(sizeof(PatchRuns));
     return round_up((chunk_rows() + filters_of_part()) * block_width() + places / 4, 16);
   }
 
-  void widen(const void* base, DType stored, int64_t at, int64_t n, float* to) const {
-    const auto* from = static_cast<const std::byte*>(base) + dtype_bytes(stored, at);
-    const PointwiseTable& convert = pointwise_table(isa);
-    if (stored == DType::Float32)
-      std::copy_n(reinterpret_cast<const float*>(from), n, to);
-    else
-      (stored == DType::BFloat16 ? convert.load_bf16 : convert.load_f16)(
-          reinterpret_cast<const uint16_t*>(from), to, n);
-  }
-  void copy_operands(const LayerArgs& args, float* image, float* weights, const Worker& worker) const {
-    if (widens_image()) {
-      const Worker::Range planes = worker.slice(batch * groups * channels);
-      const int64_t pixels = patches.pixels();
-      widen(args.inputs[0], type, planes.begin * pixels, (planes.end - planes.begin) * pixels,
-            image + planes.begin * pixels);
-    }
-    if (!copies_weights()) return;
-    const Worker::Range rows = worker.slice(groups * filters);
-    for (int64_t row = rows.begin; row < rows.end; ++row)
-      widen(args.inputs[1], weight_type, row * k(), k(), weights + row * weight_stride());
-  }
-
-  void run_units(const LayerArgs& args, const Operands& operands, const Worker& worker) const {
+  void run_units(const LayerArgs& args, const Operands& operands, const Worker& worker) const override {
     Unit unit;
     unit.panels = operands.own + worker.index * member_floats();
     unit.results = unit.panels + chunk_rows() * block_width();
@@ -175,18 +99,6 @@ class PreparedPatchConv final : public PreparedLayer {
     }
   }
   void run_unit(const LayerArgs& args, const Operands& operands, const Unit& unit, Found& found) const {
-    if (is_one_sum())
-      sum(args, operands, unit, found);
-    else
-      run_chunks(args, operands, unit, found);
-    if (!epilogue->is_identity())
-      return epilogue->apply(args, unit.results, block_width(), output_at(unit), unit.filters,
-                             patches.positions(), unit.count);
-    if (const int64_t whole = unit.count / width() * width(); whole < unit.count)
-      epilogue->apply(args, unit.results + whole, block_width(), output_at(unit) + whole, unit.filters,
-                      patches.positions(), unit.count - whole);
-  }
-  void run_chunks(const LayerArgs& args, const Operands& operands, const Unit& unit, Found& found) const {
     fill_bias(args, unit);
     for (int64_t channel = 0; channel < channels || channel == 0; channel += channels_together())
       for (int64_t tap = 0; tap < patches.taps(); tap += taps_together()) {
@@ -195,21 +107,12 @@ class PreparedPatchConv final : public PreparedLayer {
         pack(operands, unit, found, channel, n, tap, taps);
         multiply(args, operands, unit, channel * patches.taps() + tap, n * taps);
       }
-  }
-  // A panel that one filter passes over need not be packed.
-  bool is_one_sum() const { return filters == 1 && patches.taps() <= kPatchChunk; }
-  void sum(const LayerArgs& args, const Operands& operands, const Unit& unit, Found& found) const {
-    find(unit, found, 0, patches.taps());
-    const int64_t group = unit.image % groups;
-    PatchSum sum{.x = operands.image + unit.image * channels * patches.pixels(),
-                 .plane = patches.pixels(),
-                 .channels = channels,
-                 .taps = patches.taps(),
-                 .found = unit.found,
-                 .weights = operands.weights + group * weight_stride(),
-                 .start = bias_of(args, group)};
-    for (int64_t p = 0; p < panels_in(unit); ++p, sum.found += taps_together())
-      patch_table(isa).sum(sum, results_of(args, unit, p).first);
+    if (!epilogue->is_identity())
+      return epilogue->apply(args, unit.results, block_width(), output_at(unit), unit.filters,
+                             patches.positions(), unit.count);
+    if (const int64_t whole = unit.count / width() * width(); whole < unit.count)
+      epilogue->apply(args, unit.results + whole, block_width(), output_at(unit) + whole, unit.filters,
+                      patches.positions(), unit.count - whole);
   }
   int64_t output_at(const Unit& unit) const {
     return (unit.image % groups * filters + unit.filter + unit.image / groups * groups * filters) *
@@ -224,11 +127,6 @@ class PreparedPatchConv final : public PreparedLayer {
   }
   int64_t panels_in(const Unit& unit) const { return (unit.count + width() - 1) / width(); }
 
-  float bias_of(const LayerArgs& args, int64_t filter) const {
-    float bias = 0;
-    if (bias_type != DType::Undefined) widen(args.inputs[2], bias_type, filter, 1, &bias);
-    return bias;
-  }
   void fill_bias(const LayerArgs& args, const Unit& unit) const {
     if (bias_type == DType::Undefined) return;
     for (int64_t r = 0; r < unit.filters; ++r) {
@@ -276,6 +174,78 @@ class PreparedPatchConv final : public PreparedLayer {
   }
 };
 
+// One filter for each group, depthwise convolutions among them: patches that one filter passes over need not
+// be packed. Panels end where rows of the output end, so that a tap reads one run for each.
+class PreparedPatchSum final : public PreparedPatches {
+ public:
+  using PreparedPatches::PreparedPatches;
+
+ private:
+  int64_t width() const { return gemm_table(isa).panel; }
+  int64_t panels_of_row() const { return (patches.columns() + width() - 1) / width(); }
+  int64_t panels_of_image() const { return patches.positions() / patches.columns() * panels_of_row(); }
+  int64_t bundles() const { return (groups + kSumsTogether - 1) / kSumsTogether; }
+  int64_t panels_together() const {
+    return std::clamp<int64_t>(batch * bundles() * panels_of_image() / (kPartsForEachThread * threads), 1,
+                               kPanelsTogether);
+  }
+  int64_t blocks() const { return (panels_of_image() + panels_together() - 1) / panels_together(); }
+  int64_t runs_of_panel() const { return patches.taps() * patches.most_runs(width()); }
+  int64_t result_floats() const { return kSumsTogether * panels_together() * width(); }
+  int64_t member_floats() const override {
+    const int64_t bytes = panels_together() * (runs_of_panel() * static_cast<int64_t>(sizeof(PatchRun)) +
+                                               patches.taps() * static_cast<int64_t>(sizeof(PatchRuns)));
+    return round_up(result_floats() + bytes / 4, 16);
+  }
+  // The first position of a panel; of the one behind the last: their number.
+  int64_t position_of(int64_t panel) const {
+    return panel / panels_of_row() * patches.columns() + panel % panels_of_row() * width();
+  }
+
+  void run_units(const LayerArgs& args, const Operands& operands, const Worker& worker) const override {
+    float* results = operands.own + worker.index * member_floats();
+    auto* runs = reinterpret_cast<PatchRun*>(results + result_floats());
+    auto* found = reinterpret_cast<PatchRuns*>(runs + panels_together() * runs_of_panel());
+    int64_t found_block = -1;
+    const Worker::Range range = worker.slice(batch * blocks() * bundles());
+    for (int64_t i = range.begin; i < range.end; ++i) {
+      const int64_t image = i / bundles() / blocks(), block = i / bundles() % blocks();
+      const int64_t first = block * panels_together();
+      const int64_t panels = std::min(panels_together(), panels_of_image() - first);
+      for (int64_t p = 0; p < panels && found_block != block; ++p)
+        patches.find(position_of(first + p), position_of(first + p + 1) - position_of(first + p), 0,
+                     patches.taps(), runs + p * runs_of_panel(), found + p * patches.taps());
+      found_block = block;
+      run_bundle(args, operands, image, i % bundles() * kSumsTogether, first, panels, found, results);
+    }
+  }
+  void run_bundle(const LayerArgs& args, const Operands& operands, int64_t image, int64_t group,
+                  int64_t first, int64_t panels, const PatchRuns* found, float* results) const {
+    const int64_t begin = position_of(first), count = position_of(first + panels) - begin;
+    const int64_t at = (image * groups + group) * patches.positions() + begin;
+    const bool direct = epilogue->is_identity();
+    float start[kSumsTogether];
+    PatchSum sum{.x = operands.image + (image * groups + group) * channels * patches.pixels(),
+                 .plane = patches.pixels(),
+                 .channels = channels,
+                 .taps = patches.taps(),
+                 .found = found,
+                 .weights = operands.weights + group * weight_stride(),
+                 .weight_stride = weight_stride(),
+                 .groups = std::min(kSumsTogether, groups - group),
+                 .start = start,
+                 .result_stride = direct ? patches.positions() : count};
+    for (int64_t g = 0; g < sum.groups; ++g) start[g] = bias_of(args, group + g);
+    float* to = direct ? static_cast<float*>(args.outputs[0]) + at : results;
+    for (int64_t p = 0; p < panels; ++p, sum.found += patches.taps()) {
+      const int64_t position = position_of(first + p);
+      sum.columns = position_of(first + p + 1) - position;
+      patch_table(isa).sum(sum, to + position - begin);
+    }
+    if (!direct) epilogue->apply(args, results, count, at, sum.groups, patches.positions(), count);
+  }
+};
+
 class PatchConvKernel final : public LayerKernel {
  public:
   PatchConvKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
@@ -304,7 +274,12 @@ class PatchConvKernel final : public LayerKernel {
     const Extents &x = context.inputs[0], &y = context.outputs[0];
     const WindowSpec window{op_.kernel,     op_.strides,  op_.dilations,
                             op_.pads_begin, op_.pads_end, op_.auto_pad};
-    auto p = std::make_unique<PreparedPatchConv>(resolve_window(window, Extents(x.begin() + 2, x.end())));
+    std::vector<WindowAxis> axes = resolve_window(window, Extents(x.begin() + 2, x.end()));
+    std::unique_ptr<PreparedPatches> p;
+    if (y[1] == op_.groups && element_count(op_.kernel) <= kPatchChunk)
+      p = std::make_unique<PreparedPatchSum>(std::move(axes));
+    else
+      p = std::make_unique<PreparedPatchProduct>(std::move(axes));
     p->batch = x[0];
     p->groups = op_.groups;
     p->channels = x[1] / op_.groups;

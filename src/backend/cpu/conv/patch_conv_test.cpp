@@ -76,6 +76,32 @@ TEST(PatchConvTactics, EpiloguesAndDynamicBatch) {
   EXPECT_GE(check_layer(patch_conv_tactics(), layer), 1);
 }
 
+// Sums that are not packed: groups in fours and one by one, rows of one and several panels, taps that read
+// nothing but padding.
+TEST(PatchConvTactics, OneFilterForEachGroup) {
+  for (const DType type : {DType::Float32, DType::BFloat16})
+    for (const int64_t groups : {1, 4, 7})
+      for (const int64_t stride : {1, 2, 3})
+        for (const int64_t columns : {6, 21, 75}) {
+          const Conv op{.kernel = {3, 5},
+                        .strides = {1, stride},
+                        .dilations = {4, 1},
+                        .pads_begin = {6, 3},
+                        .pads_end = {4, 2},
+                        .groups = groups};
+          EXPECT_GE(check_layer(patch_conv_tactics(),
+                                patch_layer(op, {2, 2 * groups, 5, columns}, {groups, 2, 3, 5}, false, type)),
+                    1);
+        }
+  EXPECT_GE(
+      check_layer(patch_conv_tactics(), patch_layer({.kernel = {31}, .groups = 9}, {1, 9, 100}, {9, 1, 31})),
+      1);
+  LayerCase layer = patch_layer({.kernel = {2, 3, 2}, .groups = 6}, {2, 6, 4, 5, 19}, {6, 1, 2, 3, 2}, true);
+  layer.epilogue = PointwiseProgram::parse("Relu(0) Add(1,2)", 2);
+  layer.operands = {{.extents = {2, 6, 3, 3, 18}}};
+  EXPECT_GE(check_layer(patch_conv_tactics(), layer), 1);
+}
+
 // StyleGAN begins with a constant that filters of run time modulate.
 TEST(PatchConvTactics, ConstantImages) {
   LayerCase layer = patch_layer({.kernel = {2, 2}}, {1, 4, 7, 9}, {6, 4, 2, 2});

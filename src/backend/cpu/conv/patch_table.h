@@ -23,22 +23,28 @@ struct PatchRuns {
   bool covers = false;  // no column reads padding
 };
 
-// A filter of one group at a panel of positions.
+// The filters of some groups, one for each, at positions of one row: at most as many as a panel has.
 struct PatchSum {
-  const float* x = nullptr;  // the group's first plane
+  const float* x = nullptr;  // the first group's first plane
   int64_t plane = 0, channels = 1, taps = 1;
-  const PatchRuns* found = nullptr;  // of each tap
+  const PatchRuns* found = nullptr;  // of each tap: one run at most
   const float* weights = nullptr;    // of each channel and tap
-  float start = 0;
+  int64_t weight_stride = 0;         // between groups
+  int64_t groups = 1;
+  const float* start = nullptr;  // of each group
+  int64_t result_stride = 0;     // between groups
+  int64_t columns = 0;
 };
+// Groups whose sums are in registers together; more would be done one by one.
+inline constexpr int64_t kSumsTogether = 4;
 
 struct PatchTable {
   // Writes a row of the panel for each of `channels` planes, which lie `plane` elements apart; rows of the
   // panel lie `stride` elements apart.
   void (*copy)(const float* x, int64_t plane, int64_t channels, const PatchRuns& runs, float* to,
                int64_t stride);
-  // Writes a panel of results: `start` and the sum over channels and taps of a weight times what the tap
-  // reads.
+  // Writes the results of the groups at these positions: `start` and the sum over channels and taps of a
+  // weight times what the tap reads.
   void (*sum)(const PatchSum& sum, float* y);
 };
 

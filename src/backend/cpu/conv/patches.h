@@ -39,7 +39,8 @@ class Patches {
   int64_t taps() const { return product(&WindowAxis::kernel) * last_.kernel; }
   int64_t pixels() const { return product(&WindowAxis::input) * last_.input; }
   int64_t positions() const { return product(&WindowAxis::output) * last_.output; }
-  int64_t step() const { return last_.stride; }
+  // Of a row of the output.
+  int64_t columns() const { return std::max<int64_t>(1, last_.output); }
   // The most runs of a tap in a panel of `width` positions.
   int64_t most_runs(int64_t width) const { return width / std::max<int64_t>(1, last_.output) + 2; }
 
