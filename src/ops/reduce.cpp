@@ -105,8 +105,8 @@ std::vector<int64_t> offsets_over(const Extents& extents, const std::vector<bool
 
 double log_sum_exp(const double* x, const std::vector<int64_t>& offsets) {
   double top = -std::numeric_limits<double>::infinity();
-  for (int64_t offset : offsets) top = std::max(top, x[offset]);
-  if (std::isinf(top)) return top;
+  for (int64_t offset : offsets) top = x[offset] > top || std::isnan(x[offset]) ? x[offset] : top;
+  if (!std::isfinite(top)) return top;
   double sum = 0;
   for (int64_t offset : offsets) sum += std::exp(x[offset] - top);
   return top + std::log(sum);

@@ -24,7 +24,7 @@ TEST(ExactReduceTactics, KindsTypesAndAxes) {
 }
 
 TEST(ExactReduceTactics, FloatsThatHaveNoVectorKernel) {
-  for (const ReduceKind kind : {ReduceKind::Prod, ReduceKind::LogSum, ReduceKind::LogSumExp}) {
+  for (const ReduceKind kind : {ReduceKind::Prod, ReduceKind::LogSumExp}) {
     LayerCase layer{.op = Reduce{.kind = kind, .axes = Ints{1}},
                     .inputs = {{.extents = {5, 9, 33}, .low = 0.5, .high = 1.5}}};
     EXPECT_GE(check_layer(exact_reduce_tactics(), layer), 1);
@@ -33,7 +33,7 @@ TEST(ExactReduceTactics, FloatsThatHaveNoVectorKernel) {
     EXPECT_GE(check_layer(exact_reduce_tactics(), layer), 1);
   }
   EXPECT_GE(check_layer(exact_reduce_tactics(), {.op = Reduce{.kind = ReduceKind::Sum, .axes = Ints{0, 2}},
-                                                 .inputs = {{.extents = {6, 5, 40}}}}),
+                                                 .inputs = {{.extents = {6, 5, 3, 40}}}}),
             1);
 }
 

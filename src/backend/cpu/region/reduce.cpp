@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reductions over neighbouring axes: the last ones (rows), or ones in the middle of the storage (columns),
-// which is what a global average pool is in channels-last and blocked formats. Sums in FP32 over several
-// independent chains.
+// which is what a global average pool is in channels-last and blocked formats; or over the last ones and the
+// first ones, which are rows whose results go together. Sums in FP32 over several independent chains,
+// products in double.
 #include <cmath>
 
 #include "backend/cpu/region/vector_reduction.h"
@@ -22,6 +23,7 @@ std::optional<Fold> fold_of(ReduceKind kind) {
   switch (kind) {
     case ReduceKind::Sum:
     case ReduceKind::Mean:
+    case ReduceKind::LogSum:
       return Fold::Sum;
     case ReduceKind::Max:
       return Fold::Max;
@@ -37,10 +39,30 @@ std::optional<Fold> fold_of(ReduceKind kind) {
   }
 }
 
-// The storage as [outer][reduced][inner].
+// Kinds with a kernel for rows only.
+bool folds_rows_only(ReduceKind kind) {
+  return kind == ReduceKind::Prod || kind == ReduceKind::LogSumExp;
+}
+
+// The storage as [far][outer][reduced][inner]; `far` is reduced, too, and 1 where there is an inner dim.
 struct ReduceShape {
-  int64_t outer = 1, reduced = 1, inner = 1;
+  int64_t far = 1, outer = 1, reduced = 1, inner = 1;
 };
+
+ReduceShape reduce_shape(const std::vector<bool>& reduced, const Extents& extents) {
+  ReduceShape shape;
+  bool seen = false;
+  for (size_t d = 0; d < extents.size(); ++d) {
+    if (reduced[d] && shape.inner > 1) {  // what seemed to be in the middle and inside was in front
+      shape.far = shape.reduced;
+      shape.outer = std::exchange(shape.inner, 1);
+      shape.reduced = 1;
+    }
+    seen = seen || reduced[d];
+    (reduced[d] ? shape.reduced : seen ? shape.inner : shape.outer) *= extents[d];
+  }
+  return shape;
+}
 
 std::vector<bool> reduced_axes(const Reduce& op, size_t rank) {
   std::vector<bool> reduced(rank, !op.axes.has_value());
@@ -60,26 +82,26 @@ std::vector<bool> in_storage_order(const std::vector<bool>& reduced, const Forma
   return out;
 }
 
-// False when the reduced dims are not neighbours.
-bool neighbours(const std::vector<bool>& reduced) {
-  int changes = 0;
+// How often dims that are reduced and dims that are kept take turns.
+int64_t turns(const std::vector<bool>& reduced) {
+  int64_t changes = 0;
   for (size_t d = 1; d < reduced.size(); ++d) changes += reduced[d] != reduced[d - 1] ? 1 : 0;
-  return changes <= 1 || (changes == 2 && !reduced.front());
+  return changes;
 }
 
 class PreparedReduce final : public PreparedLayer {
  public:
   ReduceShape shape;
-  Fold fold = Fold::Sum;
+  ReduceKind kind = ReduceKind::Sum;
   float scale = 1;
-  bool root = false;
   DType type = DType::Float32;
   Isa isa = Isa::Avx2;
   std::shared_ptr<const PreparedEpilogue> epilogue;
 
   int64_t chunks() const { return (shape.inner + kReduceColumns - 1) / kReduceColumns; }
   int members(int available) const override {
-    return members_for(0.1 * static_cast<double>(shape.outer * shape.reduced * shape.inner), available);
+    return members_for(0.1 * static_cast<double>(shape.far * shape.outer * shape.reduced * shape.inner),
+                       available);
   }
   void run(const LayerArgs& args, const Worker& worker) const override {
     if (shape.inner == 1)
@@ -98,13 +120,52 @@ class PreparedReduce final : public PreparedLayer {
     alignas(64) float results[kReduceColumns];
     for (int64_t at = part.begin; at < part.end; at += kReduceColumns) {
       const int64_t n = std::min(kReduceColumns, part.end - at);
-      for (int64_t i = 0; i < n; ++i) {
-        const float sum =
-            scale * table.row(input(args, (at + i) * shape.reduced), stored_as(type), shape.reduced, fold);
-        results[i] = root ? std::sqrt(sum) : sum;
-      }
+      fold_rows(table, args, at, n, results);
+      finish(results, n);
       epilogue->apply(args, results, n, at, 1, n, n);
     }
+  }
+  // Of n neighbouring rows from `at` on, and what goes to the same results from far.
+  void fold_rows(const ReduceTable& table, const LayerArgs& args, int64_t at, int64_t n,
+                 float* results) const {
+    const Stored stored = stored_as(type);
+    const auto row = [&](int64_t far, int64_t i) {
+      return input(args, (far * shape.outer + at + i) * shape.reduced);
+    };
+    if (kind == ReduceKind::Prod) {
+      for (int64_t i = 0; i < n; ++i) {
+        double all = 1;
+        for (int64_t f = 0; f < shape.far; ++f) all *= table.product(row(f, i), stored, shape.reduced);
+        results[i] = static_cast<float>(all);
+      }
+      return;
+    }
+    if (kind == ReduceKind::LogSumExp) {
+      table.rows(row(0, 0), stored, shape.reduced, n, Fold::Max, results);
+      for (int64_t i = 0; i < n; ++i)
+        if (const float top = results[i]; std::isfinite(top))
+          results[i] = top + std::log(table.sum_exp(row(0, i), stored, shape.reduced, top));
+      return;
+    }
+    const Fold fold = *fold_of(kind);
+    table.rows(row(0, 0), stored, shape.reduced, n, fold, results);
+    alignas(64) float next[kReduceColumns];
+    for (int64_t f = 1; f < shape.far; ++f) {
+      table.rows(row(f, 0), stored, shape.reduced, n, fold, next);
+      for (int64_t i = 0; i < n; ++i) results[i] = joined(fold, results[i], next[i]);
+    }
+    for (int64_t i = 0; scale != 1 && i < n; ++i) results[i] *= scale;
+  }
+  static float joined(Fold fold, float a, float b) {
+    if (fold == Fold::Max) return b > a || b != b ? b : a;
+    if (fold == Fold::Min) return b < a || b != b ? b : a;
+    return a + b;
+  }
+  void finish(float* results, int64_t n) const {
+    if (kind == ReduceKind::L2)
+      for (int64_t i = 0; i < n; ++i) results[i] = std::sqrt(results[i]);
+    if (kind == ReduceKind::LogSum)
+      for (int64_t i = 0; i < n; ++i) results[i] = std::log(results[i]);
   }
   // One call for several reductions whose results are neighbours: a plane of a blocked format has only one
   // vector of them.
@@ -114,9 +175,8 @@ class PreparedReduce final : public PreparedLayer {
     const WindowTaps taps{1, shape.reduced, 0, shape.inner};
     const auto fold_part = [&](int64_t o, int64_t count, int64_t c, int64_t n) {
       table.windows(input(args, o * shape.reduced * shape.inner + c), stored_as(type), taps, n, count,
-                    shape.reduced * shape.inner, fold, scale, results);
-      if (root)
-        for (int64_t k = 0; k < count * n; ++k) results[k] = std::sqrt(results[k]);
+                    shape.reduced * shape.inner, *fold_of(kind), scale, results);
+      finish(results, count * n);
       epilogue->apply(args, results, count * n, o * shape.inner + c, 1, count * n, count * n);
     };
     if (const int64_t together = kReduceColumns / shape.inner; together > 1) {
@@ -143,16 +203,10 @@ class ReduceKernel final : public LayerKernel {
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     auto p = std::make_unique<PreparedReduce>();
     const Extents& x = context.inputs[0];
-    const Extents walk = storage_walk(x, type_.format).extents;
-    const std::vector<bool> reduced = in_storage_order(reduced_axes(op_, x.size()), type_.format);
-    bool seen = false;
-    for (size_t d = 0; d < walk.size(); ++d) {
-      seen = seen || reduced[d];
-      (reduced[d] ? p->shape.reduced : seen ? p->shape.inner : p->shape.outer) *= walk[d];
-    }
-    p->fold = *fold_of(op_.kind);
-    if (op_.kind == ReduceKind::Mean) p->scale = 1.0f / static_cast<float>(p->shape.reduced);
-    p->root = op_.kind == ReduceKind::L2;
+    p->shape = reduce_shape(in_storage_order(reduced_axes(op_, x.size()), type_.format),
+                            storage_walk(x, type_.format).extents);
+    p->kind = op_.kind;
+    if (op_.kind == ReduceKind::Mean) p->scale = 1.0f / static_cast<float>(p->shape.far * p->shape.reduced);
     p->type = type_.dtype;
     p->isa = isa_;
     p->epilogue = epilogue_.prepare(context);
@@ -175,12 +229,16 @@ Format result_format(const Reduce& op, const Shape& result, const Format& format
 Support supports_reduce(const Reduce& op, const Shape& input, const Shape& result, const TensorType& type) {
   if (!is_vector_float(type.dtype))
     return Support::no("no vector kernel for " + std::string(dtype_name(type.dtype)));
-  if (!fold_of(op.kind)) return Support::no("no vector kernel for " + std::string(enum_name(op.kind)));
+  if (!fold_of(op.kind) && !folds_rows_only(op.kind))
+    return Support::no("no vector kernel for " + std::string(enum_name(op.kind)));
   if (op.axes && op.axes->empty()) return Support::no("nothing is reduced");
   if (input.empty()) return Support::no("the input is a scalar");
   const std::vector<bool> reduced = reduced_axes(op, input.size());
-  if (!neighbours(in_storage_order(reduced, type.format)))
-    return Support::no("the reduced axes are not neighbours in memory");
+  const std::vector<bool> stored = in_storage_order(reduced, type.format);
+  const bool rows = stored.back(), far = rows && stored.front() && turns(stored) == 2;
+  if (turns(stored) > 2) return Support::no("the reduced axes are not neighbours in memory");
+  if (folds_rows_only(op.kind) && (!rows || (far && op.kind == ReduceKind::LogSumExp)))
+    return Support::no("the vector kernel for " + std::string(enum_name(op.kind)) + " takes whole rows");
   if (type.format.is_linear()) return {};
   if (reduced[0] || reduced[1]) return Support::no("only spatial axes are reduced in this format");
   const bool whole = std::all_of(reduced.begin() + 2, reduced.end(), [](bool r) { return r; });

@@ -15,7 +15,8 @@ namespace {
 TEST(ReduceTactics, KindsAndAxes) {
   for (const auto kind : {ReduceKind::Sum, ReduceKind::Mean, ReduceKind::Max, ReduceKind::Min, ReduceKind::L1,
                           ReduceKind::L2, ReduceKind::SumSquare})
-    for (const Ints& axes : std::vector<Ints>{{3}, {2, 3}, {1}, {1, 2}, {0}, {0, 1, 2, 3}, {-1, -2}})
+    for (const Ints& axes : std::vector<Ints>{
+             {3}, {2, 3}, {1}, {1, 2}, {0}, {0, 1, 2, 3}, {-1, -2}, {0, 3}, {0, 2, 3}, {0, 1, 3}})
       for (const bool keepdims : {true, false}) {
         SCOPED_TRACE(std::string(enum_name(kind)) + " " + to_string(axes));
         LayerCase layer{.op = Reduce{.kind = kind, .axes = axes, .keepdims = keepdims},
@@ -35,11 +36,40 @@ TEST(ReduceTactics, GlobalAverageWithEpilogueInEveryFormat) {
   EXPECT_GE(check_layer(reduce_tactics(), layer), 3);
 }
 
+TEST(ReduceTactics, ProductsAndExponentialsOfRows) {
+  for (const auto kind : {ReduceKind::Prod, ReduceKind::LogSumExp, ReduceKind::LogSum})
+    for (const int64_t n : {1, 7, 16, 45, 96, 300})
+      for (const DType type : {DType::Float32, DType::BFloat16, DType::Float16}) {
+        SCOPED_TRACE(std::string(enum_name(kind)) + " " + std::to_string(n));
+        LayerCase layer{.op = Reduce{.kind = kind, .axes = Ints{2}},
+                        .inputs = {{.dtype = type, .extents = {3, 5, n}, .low = 0.5, .high = 1.5}},
+                        .tolerance = 1e-5};
+        EXPECT_GE(check_layer(reduce_tactics(), layer), 1);
+      }
+  LayerCase far{.op = Reduce{.kind = ReduceKind::Prod, .axes = Ints{0, 2}},
+                .inputs = {{.extents = {3, 5, 7}}}};
+  far.tolerance = 1e-5;
+  EXPECT_GE(check_layer(reduce_tactics(), far), 1);
+}
+
+// What overflows FP32 on the way.
+TEST(ReduceTactics, ProductInDouble) {
+  std::vector<float> numbers(64, 1.0f);
+  for (size_t i = 0; i < 8; ++i) {
+    numbers[i] = 1e30f;
+    numbers[i + 40] = 1e-30f;
+  }
+  EXPECT_GE(check_layer(reduce_tactics(),
+                        {.op = Reduce{.kind = ReduceKind::Prod, .axes = Ints{1}},
+                         .inputs = {{.extents = {1, 64}, .value = Tensor::from<float>({1, 64}, numbers)}}}),
+            1);
+}
+
 TEST(ReduceTactics, SaysWhyNot) {
-  const auto reasons = refusals(reduce_tactics(), {.op = Reduce{.kind = ReduceKind::Prod, .axes = Ints{1}},
+  const auto reasons = refusals(reduce_tactics(), {.op = Reduce{.kind = ReduceKind::Prod, .axes = Ints{0}},
                                                    .inputs = {{.extents = {2, 3}}}});
   ASSERT_FALSE(reasons.empty());
-  EXPECT_NE(reasons[0].find("no vector kernel for Prod"), std::string::npos) << reasons[0];
+  EXPECT_NE(reasons[0].find("the vector kernel for Prod takes whole rows"), std::string::npos) << reasons[0];
 }
 
 TEST(PoolTactics, WindowsInEveryFormat) {

@@ -4,6 +4,7 @@
 #include "backend/cpu/vector/vec_avx2.h"
 //
 #include "backend/cpu/vector/loads.inc"
+#include "backend/cpu/vector/math.inc"
 #include "backend/cpu/vector/reduce_table.h"
 //
 #include "backend/cpu/vector/reduce.inc"

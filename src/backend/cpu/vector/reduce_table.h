@@ -20,6 +20,11 @@ struct WindowTaps {
 struct ReduceTable {
   // The fold of n contiguous elements.
   float (*row)(const void* x, Stored stored, int64_t n, Fold fold);
+  // The same of `count` such rows, one behind the other.
+  void (*rows)(const void* x, Stored stored, int64_t n, int64_t count, Fold fold, float* out);
+  // Of n contiguous elements: the sum of exp(x - top), and the product.
+  float (*sum_exp)(const void* x, Stored stored, int64_t n, float top);
+  double (*product)(const void* x, Stored stored, int64_t n);
   // out[i * channels + c] = scale * fold of the taps at x + i * step + c, for c < channels, i < count.
   void (*windows)(const void* x, Stored stored, const WindowTaps& taps, int64_t channels, int64_t count,
                   int64_t step, Fold fold, float scale, float* out);

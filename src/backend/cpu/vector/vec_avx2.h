@@ -111,6 +111,9 @@ inline bool mask_any(Mask m) {
 inline Vec vselect(Mask m, Vec yes, Vec no) {
   return _mm256_blendv_ps(no, yes, m);
 }
+inline Vec vkeepn(Vec x, int64_t n, Vec rest) {
+  return vselect(_mm256_castsi256_ps(first_lanes(n)), x, rest);
+}
 // table[the low four bits of each lane].
 inline Vec vlookup16(const float* table, Vec bits) {
   const __m256i index = _mm256_castps_si256(bits);

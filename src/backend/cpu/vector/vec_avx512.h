@@ -118,6 +118,11 @@ inline Vec vselect(Mask m, Vec yes, Vec no) {
   return _mm512_mask_blend_ps(m, no, yes);
 }
 
+// The first n lanes (0 <= n <= kWidth) of x, the others of `rest`.
+inline Vec vkeepn(Vec x, int64_t n, Vec rest) {
+  return _mm512_mask_blend_ps(first_lanes(n), rest, x);
+}
+
 // table[the low four bits of each lane].
 inline Vec vlookup16(const float* table, Vec bits) {
   return _mm512_permutexvar_ps(_mm512_castps_si512(bits), _mm512_load_ps(table));
