@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Products whose left operand is constant, in the form that kernels take:
-//   MatMul(A, v) of a constant matrix and a vector  ->  MatMul(v, A) {transpose_b}: the constant is packed
-//   MatMul(A, b) {transpose_a} of a constant A      ->  MatMul(transposed A, b), which folding transposes once
+//   MatMul(A, v) of a constant matrix and a vector  ->  MatMul(v, A) {transpose_b}: A is packed
+//   MatMul(A, b) {transpose_a} of a constant A      ->  MatMul(transposed A, b), which folding transposes
 //
 // Must not fire when the left operand is computed, when A is a stack of matrices (the first), nor when the
 // right operand lies on a grid (the first: weights stand on the right).

@@ -261,8 +261,9 @@ class PreparedRecurrent final : public PreparedLayer {
       write(args, 0, (t * batch + part.b) * gates.hidden, gates.hidden, own.scratch);
   }
 
-  // All sequences go together. A member has the same hidden values in every step, whose weights and gates stay
-  // in its cache, and all meet after each step; portions that move between members would cost more than that.
+  // All sequences go together. A member has the same hidden values in every step, whose weights and gates
+  // stay in its cache, and all wait for each other after each step; portions that move between members would
+  // cost more than that.
   void run_units(const LayerArgs& args, const Worker& worker) const {
     const Worker::Range units = worker.slice(gates.hidden, gemm_table(isa).panel);
     const UnitShare share = share_of(units.begin, units.end);
