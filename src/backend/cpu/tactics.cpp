@@ -34,6 +34,7 @@ TacticFamily recurrent_tactics();
 TacticFamily exact_pointwise_tactics();
 TacticFamily exact_quantize_tactics();
 TacticFamily pad_tactics();
+TacticFamily run_time_slice_tactics();
 TacticFamily exact_reduce_tactics();
 TacticFamily by_position_tactics();
 TacticFamily topk_tactics();
@@ -110,6 +111,7 @@ std::vector<TacticFamily> tactic_families() {
       layer_norm_tactics(),
       softmax_tactics(),
       movement_tactics(),
+      run_time_slice_tactics(),
       gather_tactics(),
       resize_tactics(),
       reduce_tactics(),

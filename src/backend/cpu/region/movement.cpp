@@ -237,16 +237,12 @@ std::vector<Tactic> list_movement(const LayerQuery& query, const Machine& machin
       for (size_t i = 0; i < node.outputs.size(); ++i)
         if (node.outputs[i] != kNoValue) t.outputs[i] = {type, format};
       const auto* slice = std::get_if<Slice>(&node.op);
-      const auto* expand = std::get_if<Expand>(&node.op);
-      const auto* tile = std::get_if<Tile>(&node.op);
       if (!node.epilogue.empty())
         t.support = Support::no("a copy applies no epilogue");
       else if (dtype_info(type).bits < 8)
         t.support = Support::no("elements are smaller than a byte");
       else if (slice && !slice->starts)
         t.support = Support::no("starts and ends are known only at run time");
-      else if ((expand && !expand->shape) || (tile && !tile->repeats))
-        t.support = Support::no("the shape is known only at run time");
       else if (constant_input && (!format.is_linear() || type != out.dtype))
         t.support = Support::no("a constant operand is read as it is stored");
       else if (const Support converts = may_convert(query, format); !converts.ok)

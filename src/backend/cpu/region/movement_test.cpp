@@ -7,6 +7,7 @@
 
 namespace lathe::cpu {
 TacticFamily movement_tactics();
+TacticFamily run_time_slice_tactics();
 TacticFamily gather_tactics();
 namespace {
 
@@ -75,6 +76,38 @@ TEST(MovementTactics, ExpandAndDepthToSpace) {
                 1);
     }
   }
+}
+
+// Shapes, repeats and bounds that a run computes: the sizes of results are known when a layer is prepared.
+TEST(MovementTactics, OperandsOfRunTime) {
+  const auto numbers = [](const Ints& values, DType type = DType::Int64) {
+    const auto count = static_cast<int64_t>(values.size());
+    const std::vector<double> elements(values.begin(), values.end());
+    return CheckedInput{
+        .dtype = type, .extents = {count}, .value = Tensor::from_doubles(type, {count}, elements)};
+  };
+  const auto constant = [&](const Ints& values) {
+    CheckedInput input = numbers(values);
+    input.constant = true;
+    return input;
+  };
+  EXPECT_GE(
+      check_layer(movement_tactics(), {.op = Expand{}, .inputs = {{.extents = {4, 1}}, numbers({3, 4, 5})}}),
+      1);
+  EXPECT_GE(check_layer(movement_tactics(), {.op = Tile{}, .inputs = {{.extents = {4, 3}}, numbers({2, 3})}}),
+            1);
+  const CheckedInput x = {.extents = {6, 8, 5}};
+  const auto check = [&](std::vector<CheckedInput> inputs) {
+    EXPECT_GE(check_layer(run_time_slice_tactics(), {.op = Slice{}, .inputs = std::move(inputs)}), 1);
+  };
+  check({x, numbers({2}), numbers({4})});
+  check({x, numbers({-3, 1}, DType::Int32), numbers({100, -1}, DType::Int32), constant({1, 2})});
+  check({x, numbers({7}), numbers({-100}), constant({1}), constant({-3})});
+  check({x, numbers({4}), numbers({4})});
+  const auto reasons = refusals(run_time_slice_tactics(),
+                                {.op = Slice{}, .inputs = {x, numbers({2}), numbers({4}), numbers({0})}});
+  ASSERT_EQ(reasons.size(), 1u);
+  EXPECT_NE(reasons[0].find("axes or steps are known only at run time"), std::string::npos) << reasons[0];
 }
 
 TEST(MovementTactics, SaysWhyNot) {
