@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "backend/open_size.h"
+#include "base/error.h"
 #include "base/hash.h"
 #include "ir/symbol_extents.h"
 #include "tune/candidates.h"
@@ -218,6 +219,7 @@ void Measurer::race(const LayerQuery& query, const std::vector<Tactic>& tactics,
       if (!rival.layer) rival.layer = backend_.prepare_timing(query, tactics[rival.tactic]);
     } catch (const Error& error) {  // a library that promised and then refuses: the others go on
       result.failure = error.what();
+      result.refuses_input = error.kind() == ErrorKind::Input;
       result.known = true;
       continue;
     }
@@ -268,13 +270,16 @@ void Measurer::leave_untimed(const LayerQuery& query, const Tactic& tactic, Resu
 
 void Measurer::estimate_refused(const LayerQuery& query, const std::vector<Tactic>& tactics,
                                 std::vector<Result>& results, bool tell) {
+  bool any = false;
   std::string reason;
   for (size_t i = 0; i < tactics.size(); ++i) {
     if (results[i].untimed || tactics[i].is_view) continue;
     if (results[i].failure.empty()) return;  // this one can be prepared, and others could have been
-    if (reason.empty()) reason = results[i].failure;
+    any = true;
+    // What a kernel takes for granted of sizes, and those that were assumed break, explains nothing.
+    if (reason.empty() && results[i].refuses_input) reason = " (" + results[i].failure + ")";
   }
-  if (reason.empty()) return;
+  if (!any) return;
   const std::string layer = layer_signature(query);
   for (size_t i = 0; i < tactics.size(); ++i) {
     if (results[i].untimed || tactics[i].is_view) continue;
@@ -287,8 +292,8 @@ void Measurer::estimate_refused(const LayerQuery& query, const std::vector<Tacti
     observer_.log(Severity::Info,
                   "Layer '" + query.layer().name +
                       "' was not timed, because sizes that only a run finds do not fit each other at the "
-                      "values that were assumed for them; its tactics were chosen by estimate. (" +
-                      reason + ")");
+                      "values that were assumed for them; its tactics were chosen by estimate." +
+                      reason);
 }
 
 void Measurer::announce(const LayerQuery& query, const std::vector<Tactic>& tactics,

@@ -52,6 +52,7 @@ class Measurer {
     double ms = 0, seconds = 0;
     bool known = false, from_cache = false, untimed = false;
     std::string failure;
+    bool refuses_input = false;  // the failure is one of the data or the sizes
   };
   void look_up(const LayerQuery& query, const std::vector<Tactic>& tactics, bool again,
                std::vector<Result>& results);
