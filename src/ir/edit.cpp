@@ -336,22 +336,16 @@ namespace {
 std::multimap<NodeId, NodeId> waits_for_sizes(const Graph& graph) {
   std::multimap<NodeId, NodeId> pairs;
   std::map<std::string, NodeId, std::less<>> finders;
-  std::vector<std::pair<std::string, NodeId>> waiting;
   for (const NodeId id : graph.order()) {
-    const Node& node = graph.node(id);
-    const std::set<std::string> names = new_names(graph, node);
-    if (names.empty()) continue;
-    const std::set<std::string> own = symbols_of(node.op);
-    for (const std::string& name : names) {
-      if (own.contains(name))
-        waiting.emplace_back(name, id);
-      else
-        finders.emplace(name, id);
-    }
+    const std::set<std::string> own = symbols_of(graph.node(id).op);
+    for (const std::string& name : new_names(graph, graph.node(id)))
+      if (!own.contains(name)) finders.emplace(name, id);
   }
-  for (const auto& [name, id] : waiting)
-    if (const auto found = finders.find(name); found != finders.end() && found->second != id)
-      pairs.emplace(found->second, id);
+  if (finders.empty()) return pairs;
+  for (const NodeId id : graph.order())
+    for (const std::string& name : awaited_names(graph, graph.node(id)))
+      if (const auto found = finders.find(name); found != finders.end() && found->second != id)
+        pairs.emplace(found->second, id);
   return pairs;
 }
 

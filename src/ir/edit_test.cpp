@@ -133,6 +133,19 @@ TEST(Edit, SortPutsWhatNeedsASizeBehindWhatFindsIt) {
   EXPECT_LT(position(relu), position(producer("found")));
 }
 
+// Only the bounds have the name, and no dim of the result.
+TEST(Edit, SortPutsWhatStartsAtASizeBehindWhatFindsIt) {
+  Graph graph = parse_graph(R"(graph "g" {
+  input %x: float32[n]
+  %part: float32[3] = Slice "slice" (%x) {starts=[count<=n], ends=[(count<=n) + 3], axes=[0], steps=[1]}
+  %found: int64[1, count<=n] = NonZero "find" (%x)
+  output %part
+  output %found
+})");
+  GraphEditor(graph).sort();
+  EXPECT_EQ(graph.node(graph.order()[0]).name, "find");
+}
+
 TEST(Edit, SortIsStableAndFindsCycles) {
   Chain c;
   const NodeId late = c.add("late", {c.x}, "vlate");

@@ -29,28 +29,28 @@ void add_symbols(const Op& op, std::set<std::string>& names) {
     for (const NodeId id : body.graph().order()) add_symbols(body.graph().node(id).op, names);
 }
 
-bool reads_name(const Graph& graph, const Node& node, const std::string& name) {
-  return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
-    if (input == kNoValue) return false;
-    const Shape& shape = graph.value(input).shape;
-    return std::any_of(shape.begin(), shape.end(),
-                       [&](const Dim& dim) { return dim.data_dependent_names().contains(name); });
-  });
-}
-
 }  // namespace
+
+std::set<std::string> awaited_names(const Graph& graph, const Node& node) {
+  std::set<std::string> names;
+  add_symbols(node.op, names);
+  if (names.empty()) return names;
+  for (const ValueId input : node.inputs)
+    if (input != kNoValue)
+      for (const Dim& dim : graph.value(input).shape)
+        for (const std::string& known : dim.symbols()) names.erase(known);
+  return names;
+}
 
 bool is_awaited(const Graph& graph, NodeId id) {
   std::set<std::string> found = new_names(graph, graph.node(id));
-  if (found.empty()) return false;
   for (const std::string& own : symbols_of(graph.node(id).op)) found.erase(own);
+  if (found.empty()) return false;
   return std::any_of(graph.order().begin(), graph.order().end(), [&](NodeId other) {
     if (other == id) return false;
-    std::set<std::string> own;
-    add_symbols(graph.node(other).op, own);
-    return std::any_of(found.begin(), found.end(), [&](const std::string& name) {
-      return own.contains(name) && !reads_name(graph, graph.node(other), name);
-    });
+    const std::set<std::string> awaited = awaited_names(graph, graph.node(other));
+    return std::any_of(found.begin(), found.end(),
+                       [&](const std::string& name) { return awaited.contains(name); });
   });
 }
 

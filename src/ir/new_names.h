@@ -15,8 +15,11 @@ namespace lathe {
 // {shape=[NonZero.count]}`).
 std::set<std::string> new_names(const Graph& graph, const Node& node);
 
-// Whether another node, or a body of one, has a name in its own dims that this node finds and that none of
-// its operands has. It reads nothing of this node, which must run all the same.
+// The symbols in the node's own dims, and in those of its bodies' nodes, that no dim of an operand has. Where
+// another node finds one, this node must come behind it, though it need not read anything of it.
+std::set<std::string> awaited_names(const Graph& graph, const Node& node);
+
+// Whether another node awaits a name that this node finds: it must run though nobody reads its results.
 bool is_awaited(const Graph& graph, NodeId id);
 
 }  // namespace lathe
