@@ -23,6 +23,25 @@ TEST(PadTactics, ModesTypesAndCuts) {
       }
 }
 
+TEST(PadTactics, PadsOfRunTime) {
+  for (const PadMode mode : {PadMode::Constant, PadMode::Reflect, PadMode::Edge, PadMode::Wrap})
+    for (const std::vector<double>& pads :
+         {std::vector<double>{0, 0, 3, 0, 0, 2}, {1, 0, -1, 0, 2, 0}, {0, 0, 0, 0, 0, 0}}) {
+      const CheckedInput given = {
+          .dtype = DType::Int64, .extents = {6}, .value = Tensor::from_doubles(DType::Int64, {6}, pads)};
+      EXPECT_GE(
+          check_layer(pad_tactics(), {.op = Pad{.mode = mode}, .inputs = {{.extents = {3, 4, 7}}, given}}),
+          1);
+    }
+  const CheckedInput axes = {.dtype = DType::Int64, .extents = {1}, .constant = true, .low = -2, .high = -2};
+  const CheckedInput pair = {.dtype = DType::Int64,
+                             .extents = {2},
+                             .value = Tensor::from_doubles(DType::Int64, {2}, std::vector<double>{2, 1})};
+  EXPECT_GE(check_layer(pad_tactics(),
+                        {.op = Pad{}, .inputs = {{.extents = {3, 4, 7}}, pair, {.absent = true}, axes}}),
+            1);
+}
+
 TEST(PadTactics, ValueAndAxes) {
   EXPECT_GE(
       check_layer(

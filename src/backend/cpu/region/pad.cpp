@@ -78,49 +78,62 @@ class PreparedPad final : public PreparedLayer {
   }
 };
 
-class PadKernel final : public LayerKernel {
+// What is known of a layer before it is prepared.
+class PadLayout {
  public:
-  PadKernel(const LayerQuery& query, const Tactic& tactic)
-      : op_(std::get<Pad>(query.layer().op)), bytes_(dtype_bytes(tactic.inputs[0].dtype, 1)) {
+  PadLayout(const LayerQuery& query, const Tactic& tactic)
+      : op_(std::get<Pad>(query.layer().op)),
+        name_(query.layer().name),
+        bytes_(dtype_bytes(tactic.inputs[0].dtype, 1)) {
     const Node& node = query.layer();
     rank_ = query.graph.value(node.inputs[0]).shape.size();
     has_value_ = node.inputs.size() > 2 && node.inputs[2] != kNoValue;
     if (node.inputs.size() > 3 && node.inputs[3] != kNoValue)
       axes_ = query.graph.value(node.inputs[3]).constant.to_int64s();
   }
-  std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
-    auto p = std::make_unique<PreparedPad>();
-    const Extents& x = context.inputs[0];
-    p->strides = row_major_strides(x);
-    p->bytes = bytes_;
-    p->has_value = has_value_;
+  bool is_known() const { return op_.pads.has_value(); }
+  // The pads where they are known.
+  Ints known_pads(const SymbolValues& symbols) const { return evaluate(*op_.pads, symbols); }
+  // The pads that a run brings.
+  Ints read_pads(const void* pads) const {
+    const auto* numbers = static_cast<const int64_t*>(pads);
+    return {numbers, numbers + 2 * (axes_ ? axes_->size() : rank_)};
+  }
+  PreparedPad prepared(const Extents& x, const Extents& result, const Ints& pads) const {
+    PreparedPad p;
+    p.strides = row_major_strides(x);
+    p.bytes = bytes_;
+    p.has_value = has_value_;
     for (size_t d = 0; d < x.size(); ++d) {
-      p->tables.push_back(table(d, x[d], context.outputs[0][d], context.symbols));
-      if (d + 1 < x.size()) p->rows *= context.outputs[0][d];
+      p.tables.push_back(table(d, x[d], result[d], pads));
+      if (d + 1 < x.size()) p.rows *= result[d];
     }
-    find_run(*p);
+    find_run(p);
     return p;
   }
 
  private:
   // What the operator makes of the positions 0, 1, 2, ... of this dim alone.
-  Table table(size_t axis, int64_t in, int64_t out, const SymbolValues& symbols) const {
+  Table table(size_t axis, int64_t in, int64_t out, const Ints& pads) const {
     Pad along{.mode = op_.mode, .pads = Shape{Dim(0), Dim(0)}};
-    const size_t count = axes_ ? axes_->size() : op_.pads->size() / 2;
+    const size_t count = pads.size() / 2;
     for (size_t i = 0; i < count; ++i) {
       const int64_t named = axes_ ? (*axes_)[i] : static_cast<int64_t>(i);
-      if (normalize(named) != axis) continue;
-      along.pads =
-          Shape{Dim((*op_.pads)[i].evaluate(symbols)), Dim((*op_.pads)[i + count].evaluate(symbols))};
+      if (normalize(named) == axis) along.pads = Shape{Dim(pads[i]), Dim(pads[i + count])};
     }
+    // Pads that a tuner makes up are not those that the result was planned for.
+    const int64_t made = (Dim(in) + (*along.pads)[0] + (*along.pads)[1]).value();
+    if (made != out)
+      throw_input_error(name_ + " (Pad): its pads make " + std::to_string(made) + " elements of the " +
+                        std::to_string(in) + " of axis " + std::to_string(axis) + ", and its result has " +
+                        std::to_string(out));
     Table ramp(static_cast<size_t>(in));
     for (size_t i = 0; i < ramp.size(); ++i) ramp[i] = static_cast<int64_t>(i);
     const Tensor inputs[] = {Tensor::from<int64_t>({in}, ramp), Tensor(),
                              Tensor::from<int64_t>({}, Ints{kValue})};
-    const EvaluateContext context{.inputs = inputs, .output_count = 1, .symbols = &symbols};
-    Table shown = find_op_def(along).evaluate(along, context)[0].to_int64s();
-    shown.resize(static_cast<size_t>(out), kValue);
-    return shown;
+    const SymbolValues no_symbols;
+    const EvaluateContext context{.inputs = inputs, .output_count = 1, .symbols = &no_symbols};
+    return find_op_def(along).evaluate(along, context)[0].to_int64s();
   }
   size_t normalize(int64_t axis) const {
     return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank_) : axis);
@@ -136,10 +149,43 @@ class PadKernel final : public LayerKernel {
   }
 
   Pad op_;
+  std::string name_;
   int64_t bytes_;
   size_t rank_ = 0;
   bool has_value_ = false;
   std::optional<Ints> axes_;
+};
+
+// How large the result is, is found before the layer is prepared (backend/sizes_from_values.h); how much of it
+// lies in front of the input, each thread reads from the pads.
+class PadOfRunTime final : public PreparedLayer {
+ public:
+  PadOfRunTime(PadLayout layout, Extents x, Extents result)
+      : layout_(std::move(layout)), x_(std::move(x)), result_(std::move(result)) {}
+  int members(int available) const override {
+    const int64_t rows = element_count(result_) / std::max<int64_t>(1, result_.back());
+    return members_for(static_cast<double>(8 * rows + element_count(result_) / 4), available);
+  }
+  void run(const LayerArgs& args, const Worker& worker) const override {
+    layout_.prepared(x_, result_, layout_.read_pads(args.inputs[1])).run(args, worker);
+  }
+
+ private:
+  PadLayout layout_;
+  Extents x_, result_;
+};
+
+class PadKernel final : public LayerKernel {
+ public:
+  PadKernel(const LayerQuery& query, const Tactic& tactic) : layout_(query, tactic) {}
+  std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
+    const Extents &x = context.inputs[0], &result = context.outputs[0];
+    if (!layout_.is_known()) return std::make_unique<PadOfRunTime>(layout_, x, result);
+    return std::make_unique<PreparedPad>(layout_.prepared(x, result, layout_.known_pads(context.symbols)));
+  }
+
+ private:
+  PadLayout layout_;
 };
 
 std::vector<Tactic> list_pad(const LayerQuery& query, const Machine&) {
@@ -156,8 +202,8 @@ std::vector<Tactic> list_pad(const LayerQuery& query, const Machine&) {
       t.support = Support::no("a copy applies no epilogue");
     else if (dtype_info(type).bits < 8)
       t.support = Support::no("elements are smaller than a byte");
-    else if (!op->pads)
-      t.support = Support::no("the pads are known only at run time");
+    else if (!op->pads && t.inputs[1].dtype != DType::Int64)
+      t.support = Support::no("the pads are not int64");
     else if (query.graph.value(node.inputs[0]).shape.empty())
       t.support = Support::no("a scalar has nothing to pad");
     else if (given(3) && !query.graph.value(node.inputs[3]).is_constant())
