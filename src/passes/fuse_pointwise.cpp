@@ -4,7 +4,7 @@
 //
 // Runs last: what can be the tail of a convolution or product should be that. Must not fire when the first
 // result is read by anything else, when shapes differ (a small tensor would be computed once per element of
-// the large one), or when types differ.
+// the large one), when types differ, or on integers of fewer than two dims, which may be a shape.
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"

@@ -107,21 +107,25 @@ size_t step_count(const Node& node) {
   return node.epilogue.steps.size() + (chain ? chain->program.steps.size() : 1);
 }
 
-}  // namespace
-
-bool can_append(const Graph& graph, NodeId layer, NodeId tail) {
+// Is `tail` a pointwise node that alone reads the first result of `layer`, at the same shape and type?
+bool follows_alone(const Graph& graph, NodeId layer, NodeId tail) {
   const Node &first = graph.node(layer), &second = graph.node(tail);
   if (!second.epilogue.empty() || !is_pointwise_layer(second)) return false;
   if (step_count(first) + step_count(second) > kMostSteps) return false;
   const ValueId joint = first.outputs[0];
   if (sole_user(graph, joint) != tail) return false;
   const Value &between = graph.value(joint), &result = graph.value(second.outputs[0]);
-  if (between.shape != result.shape || between.dtype != result.dtype || !is_float(between.dtype))
-    return false;
+  if (between.shape != result.shape || between.dtype != result.dtype) return false;
   for (ValueId input : second.inputs) {
     if (input == kNoValue || graph.value(input).dtype != between.dtype) return false;
   }
   return true;
+}
+
+}  // namespace
+
+bool can_append(const Graph& graph, NodeId layer, NodeId tail) {
+  return follows_alone(graph, layer, tail) && is_float(graph.value(result_of(graph, layer)).dtype);
 }
 
 namespace {
@@ -194,7 +198,11 @@ bool append_to_epilogue(Graph& graph, PassContext& context, NodeId layer, NodeId
 
 bool join_pointwise(Graph& graph, PassContext& context, NodeId first, NodeId tail) {
   if (!is_pointwise_layer(graph.node(first)) || !graph.node(first).epilogue.empty()) return false;
-  if (!can_append(graph, first, tail)) return false;
+  if (!follows_alone(graph, first, tail)) return false;
+  // Integers of one dim may be the dims of a shape, which are followed through single operations.
+  const Value &between = graph.value(result_of(graph, first)), &result = graph.value(result_of(graph, tail));
+  const bool may_be_shape = between.shape.size() < 2 || between.contents || result.contents;
+  if (!is_float(between.dtype) && (!is_integer(between.dtype) || may_be_shape)) return false;
   for (ValueId input : graph.node(first).inputs) {
     if (graph.value(input).dtype != graph.value(result_of(graph, first)).dtype) return false;
   }

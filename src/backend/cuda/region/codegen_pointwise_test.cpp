@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "backend/cuda/codegen/generated_check.h"
 
 namespace lathe::cuda {
@@ -119,6 +121,22 @@ TEST(CudaPointwise, Doubles) {
   const CheckedInput x{.dtype = DType::Float64, .extents = {4, 6}};
   cases.push_back({.op = PointwiseChain{PointwiseProgram::parse("Add(0,1) Greater(2,0) Where(3,2,1)", 2)},
                    .inputs = {x, {.dtype = DType::Float64, .extents = {}, .constant = true}}});
+  EXPECT_EQ(check_generated(pointwise_family(), cases), static_cast<int>(cases.size()));
+}
+
+// Each step keeps what its type holds before the next one reads it.
+TEST(CudaPointwise, IntegersInChainsWrapAround) {
+  std::vector<LayerCase> cases;
+  for (const DType type : {DType::Int8, DType::UInt8, DType::Int16, DType::UInt16, DType::Int32,
+                           DType::UInt32, DType::Int64, DType::UInt64}) {
+    const bool has_sign =
+        type == DType::Int8 || type == DType::Int16 || type == DType::Int32 || type == DType::Int64;
+    const int bits = static_cast<int>(dtype_info(type).bits);
+    const double high = std::ldexp(0.99, has_sign ? bits - 1 : bits), low = has_sign ? -high : 0;
+    cases.push_back({.op = PointwiseChain{PointwiseProgram::parse("Add(0,1) Mul(2,0) Max(3,1) Div(4,1)", 2)},
+                     .inputs = {{.dtype = type, .extents = {3, 21}, .low = low, .high = high},
+                                {.dtype = type, .extents = {21}, .low = low, .high = high}}});
+  }
   EXPECT_EQ(check_generated(pointwise_family(), cases), static_cast<int>(cases.size()));
 }
 
