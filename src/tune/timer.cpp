@@ -24,8 +24,7 @@ namespace {
 // of this one 5 % (Zen 5, means of three and six builds).
 constexpr double kScore = 0.35;
 
-// What another process adds to a run where it holds the core. Seen: 12 ms, often, on two cores with a load of
-// 5.
+// What another process adds to a run where it holds the core: often 12 ms, on two cores with a load of 5.
 constexpr double kLongestSliceMs = 25;
 // With the warm-up that makes three runs: one in twenty falls into a slice on a machine like that.
 constexpr size_t kRunsToLeave = 2;

@@ -36,7 +36,7 @@ ExactTable::Load vector_load(const ExactTable& t, DType type) {
   }
 }
 
-ExactTable::StoreIntegers integer_store(const ExactTable& t, DType from, DType to) {
+ExactTable::StoreIntegers exact_store(const ExactTable& t, DType from, DType to) {
   switch (to) {
     case DType::Bool:
       return t.store_bool;
@@ -62,7 +62,7 @@ ExactTable::StoreIntegers integer_store(const ExactTable& t, DType from, DType t
 }
 
 // The numbers of a slot from element i on; both kinds have 8 bytes.
-ExactSlot behind(ExactSlot slot, int64_t i) {
+ExactSlot slot_behind(ExactSlot slot, int64_t i) {
   return {.integers = slot.integers + i};
 }
 
@@ -95,14 +95,14 @@ void ExactWalk::load(const ExactTable& table, size_t i, const void* data, int64_
   }
   for (int64_t done = 0; done < n; column = 0) {
     const int64_t count = std::min(n - done, row - column), at = start + column * stride;
-    const ExactSlot to = behind(out, done);
+    const ExactSlot to = slot_behind(out, done);
     if (stride == 0) {
       operand.load_run(data, at, 1, to);
       table.fill(to.integers, count);
     } else if (stride == 1) {
       operand.load_run(data, at, count, to);
     } else {
-      for (int64_t k = 0; k < count; ++k) operand.load_run(data, at + k * stride, 1, behind(to, k));
+      for (int64_t k = 0; k < count; ++k) operand.load_run(data, at + k * stride, 1, slot_behind(to, k));
     }
     done += count;
     for (size_t d = outer; d-- > 0;) {
@@ -153,7 +153,7 @@ void store_exact(const ExactTable& table, ExactSlot values, DType from, void* da
     if (to == DType::Float64) return table.store_real_f64(values.reals, begin, n, data);
     return writer.store_doubles(begin, n, values.reals, saturate);
   }
-  if (const auto store = integer_store(table, from, to)) return store(values.integers, begin, n, data);
+  if (const auto store = exact_store(table, from, to)) return store(values.integers, begin, n, data);
   writer.store_int64s(begin, n, values.integers, from == DType::UInt64);
 }
 

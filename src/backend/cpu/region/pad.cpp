@@ -156,8 +156,8 @@ class PadLayout {
   std::optional<Ints> axes_;
 };
 
-// How large the result is, is found before the layer is prepared (backend/sizes_from_values.h); how much of it
-// lies in front of the input, each thread reads from the pads.
+// How large the result is, is found before the layer is prepared (backend/sizes_from_values.h); how much of
+// it lies in front of the input, each thread reads from the pads.
 class PadOfRunTime final : public PreparedLayer {
  public:
   PadOfRunTime(PadLayout layout, Extents x, Extents result)
