@@ -487,8 +487,7 @@ std::vector<Tactic> list_attention(const LayerQuery& query, const Machine& machi
         with_variant(typed_tactic(query, kAttentionRunner, "flash_attention", linear, {result, kLinear}),
                      name_of(products, machine), params_of(products));
     t.inputs[1] = t.inputs[2] = linear;
-    if (!is_vector_float(type))
-      t.support = Support::no("no vector kernel for " + std::string(dtype_name(type)));
+    if (!is_vector_float(type)) t.support = no_vector_kernel(type);
     for (size_t i = 0; i < 3; ++i)
       if (query.graph.value(node.inputs[i]).is_constant() && query.graph.value(node.inputs[i]).dtype != type)
         t.support = Support::no("a constant operand is read as it is stored");

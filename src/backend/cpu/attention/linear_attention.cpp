@@ -165,7 +165,7 @@ std::vector<Tactic> list_linear_attention(const LayerQuery& query, const Machine
   for (const std::vector<TensorType>& operands : {t.inputs, t.outputs})
     for (const TensorType& type : operands)
       if (type.dtype != DType::Undefined && !is_vector_float(type.dtype))
-        t.support = Support::no("no vector kernel for " + std::string(dtype_name(type.dtype)));
+        t.support = no_vector_kernel(type.dtype);
   return {t};
 }
 

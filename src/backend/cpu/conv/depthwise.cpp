@@ -388,8 +388,7 @@ class DepthwiseKernel final : public LayerKernel {
 Support supports_depthwise(const LayerQuery& query, const Conv& op, DType type) {
   const Node& node = query.layer();
   const Value &x = query.graph.value(node.inputs[0]), &w = query.graph.value(node.inputs[1]);
-  if (type != DType::Float32 && type != DType::BFloat16)
-    return Support::no("no vector kernel for " + std::string(dtype_name(type)));
+  if (type != DType::Float32 && type != DType::BFloat16) return no_vector_kernel(type);
   if (!w.is_constant()) return Support::no("the weights are not constant");
   if (node.has_op_input(2) && !query.graph.value(node.inputs[2]).is_constant())
     return Support::no("the bias is not constant");

@@ -256,8 +256,7 @@ Support supports_depthwise_block(const LayerQuery& query, const DepthwiseBlock& 
                                  const Machine& machine) {
   const Node& node = query.layer();
   if (!machine.has(CpuFeature::Avx512)) return Support::no("needs AVX-512");
-  if (type != DType::Float32 && type != DType::BFloat16)
-    return Support::no("no vector kernel for " + std::string(dtype_name(type)));
+  if (type != DType::Float32 && type != DType::BFloat16) return no_vector_kernel(type);
   if (type == DType::BFloat16 && !machine.has(CpuFeature::Bf16)) return Support::no("needs AVX512-BF16");
   for (size_t i = 1; i < DepthwiseBlock::kInputs; ++i)
     if (node.inputs[i] != kNoValue && !query.graph.value(node.inputs[i]).is_constant())

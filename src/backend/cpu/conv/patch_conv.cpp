@@ -306,9 +306,7 @@ class PatchConvKernel final : public LayerKernel {
 Support supports_patch_conv(const LayerQuery& query, DType type, const std::vector<TensorType>& inputs) {
   const Node& node = query.layer();
   const Value& w = query.graph.value(node.inputs[1]);
-  for (size_t i = 0; i < node.op_input_count(); ++i)
-    if (node.inputs[i] != kNoValue && !is_vector_float(i == 0 ? type : inputs[i].dtype))
-      return Support::no("no vector kernel for " + std::string(dtype_name(i == 0 ? type : inputs[i].dtype)));
+  if (const Support s = operands_in_vectors(query, type, inputs); !s.ok) return s;
   if (const Value& x = query.graph.value(node.inputs[0]); x.is_constant() && x.dtype != type)
     return Support::no("the image is a constant of another type");
   if (w.is_constant() && w.constant.size() == 0) return Support::no("the weights are empty");

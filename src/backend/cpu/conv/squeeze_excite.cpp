@@ -253,8 +253,7 @@ class SqueezeExciteKernel final : public LayerKernel {
 
 Support supports_squeeze_excite(const LayerQuery& query, const SqueezeExcite& op, const TensorType& type) {
   const Node& node = query.layer();
-  if (!is_vector_float(type.dtype))
-    return Support::no("no vector kernel for " + std::string(dtype_name(type.dtype)));
+  if (!is_vector_float(type.dtype)) return no_vector_kernel(type.dtype);
   if (!node.epilogue.empty()) return Support::no("it has an epilogue");
   for (size_t i = 1; i < node.inputs.size(); ++i)
     if (node.inputs[i] != kNoValue && !query.graph.value(node.inputs[i]).is_constant())

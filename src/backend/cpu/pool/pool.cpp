@@ -200,8 +200,7 @@ bool always_global(const Pool& op, const Shape& input) {
 }
 
 Support supports_pool(const Pool& op, const Node& node, const Shape& input, const TensorType& type) {
-  if (!is_vector_float(type.dtype))
-    return Support::no("no vector kernel for " + std::string(dtype_name(type.dtype)));
+  if (!is_vector_float(type.dtype)) return no_vector_kernel(type.dtype);
   if (op.kind == PoolKind::Lp) return Support::no("no vector kernel for Lp pooling");
   if (node.has_output(1)) return Support::no("indices are not produced");
   if (type.format.is_linear())

@@ -289,8 +289,7 @@ std::vector<Tactic> list_row_pool(const LayerQuery& query, const Machine& machin
     const TensorType linear{type, kLinear};
     Tactic t =
         typed_tactic(query, kRowPoolRunner, "pool_rows_" + std::string(isa_suffix(machine)), linear, linear);
-    if (!is_vector_float(type))
-      t.support = Support::no("no vector kernel for " + std::string(dtype_name(type)));
+    if (!is_vector_float(type)) t.support = no_vector_kernel(type);
     tactics.push_back(std::move(t));
   }
   return tactics;

@@ -241,7 +241,7 @@ class MatMulKernel final : public LayerKernel {
 Support supports_matmul(const LayerQuery& query, const MatMul& op, DType type) {
   const Node& node = query.layer();
   const Value &a = query.graph.value(node.inputs[0]), &b = query.graph.value(node.inputs[1]);
-  if (!is_vector_float(type)) return Support::no("no vector kernel for " + std::string(dtype_name(type)));
+  if (!is_vector_float(type)) return no_vector_kernel(type);
   if (op.transpose_a) return Support::no("the left operand is transposed");
   if (a.shape.size() < 2 || b.shape.size() < 2) return Support::no("an operand is a vector");
   // A constant that is not packed is read in its own type.
@@ -329,8 +329,7 @@ std::vector<Tactic> list_matmul_pixel_conv(const LayerQuery& query, const Machin
       if (node.inputs[i] != kNoValue && !query.graph.value(node.inputs[i]).is_constant())
         t.support = Support::no(i == 1 ? "the weights are not constant" : "the bias is not constant");
     }
-    if (!is_vector_float(type))
-      t.support = Support::no("no vector kernel for " + std::string(dtype_name(type)));
+    if (!is_vector_float(type)) t.support = no_vector_kernel(type);
     tactics.push_back(std::move(t));
   }
   return tactics;

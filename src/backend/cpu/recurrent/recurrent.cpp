@@ -422,8 +422,7 @@ std::vector<Tactic> list_recurrent(const LayerQuery& query, const Machine& machi
       if (i != kLengths && t.inputs[i].dtype != DType::Undefined && !is_vector_float(t.inputs[i].dtype))
         t.support = Support::no("biases and states must be 16 or 32 bit floats");
     if (!node.epilogue.empty()) t.support = Support::no("recurrent layers apply no epilogue");
-    if (!is_vector_float(type))
-      t.support = Support::no("no vector kernel for " + std::string(dtype_name(type)));
+    if (!is_vector_float(type)) t.support = no_vector_kernel(type);
     tactics.push_back(std::move(t));
   }
   return tactics;

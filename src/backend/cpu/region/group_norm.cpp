@@ -100,7 +100,7 @@ std::vector<Tactic> list_group_norm(const LayerQuery& query, const Machine& mach
     Tactic t = typed_tactic(query, kGroupNormRunner, "group_norm_" + std::string(isa_suffix(machine)),
                             {type, kLinear}, {type, kLinear});
     if (!is_vector_float(type))
-      t.support = Support::no("no vector kernel for " + std::string(dtype_name(type)));
+      t.support = no_vector_kernel(type);
     else if (!is_vector_float(t.inputs[1].dtype) || !is_vector_float(t.inputs[2].dtype))
       t.support = Support::no("scale and bias must be 16 or 32 bit floats");
     if (!reads_twice(query, 0)) t.in_place_inputs = {0};

@@ -108,7 +108,7 @@ class LrnKernel final : public LayerKernel {
 };
 
 Support supports_lrn(const LayerQuery& query, const Lrn& op, DType type) {
-  if (!is_vector_float(type)) return Support::no("no vector kernel for " + std::string(dtype_name(type)));
+  if (!is_vector_float(type)) return no_vector_kernel(type);
   const bool by_roots = op.beta == 0.75f || op.beta == 0.5f || op.beta == 1;
   if (!by_roots && !(op.alpha >= 0 && op.bias >= 0 && op.beta > 0))
     return Support::no("a power of what may be negative, or no positive power");

@@ -30,8 +30,7 @@ std::vector<Tactic> list_rows(const LayerQuery& query, const Machine& machine, s
   for (const auto& [from, to] : types) {
     Tactic t = typed_tactic(query, runner, std::string(name) + "_" + std::string(isa_suffix(machine)),
                             {from, kLinear}, {to, kLinear});
-    if (t.support.ok && !is_vector_float(from))
-      t.support = Support::no("no vector kernel for " + std::string(dtype_name(from)));
+    if (t.support.ok && !is_vector_float(from)) t.support = no_vector_kernel(from);
     for (size_t i = 1; i < query.layer().outputs.size(); ++i)
       if (query.layer().has_output(i) && i != LayerNorm::kPlainResult)
         t.support = Support::no("mean and deviation outputs are not produced");

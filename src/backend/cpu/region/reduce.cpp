@@ -227,8 +227,7 @@ Format result_format(const Reduce& op, const Shape& result, const Format& format
 }
 
 Support supports_reduce(const Reduce& op, const Shape& input, const Shape& result, const TensorType& type) {
-  if (!is_vector_float(type.dtype))
-    return Support::no("no vector kernel for " + std::string(dtype_name(type.dtype)));
+  if (!is_vector_float(type.dtype)) return no_vector_kernel(type.dtype);
   if (!fold_of(op.kind) && !folds_rows_only(op.kind))
     return Support::no("no vector kernel for " + std::string(enum_name(op.kind)));
   if (op.axes && op.axes->empty()) return Support::no("nothing is reduced");

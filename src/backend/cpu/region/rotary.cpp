@@ -132,8 +132,7 @@ std::vector<Tactic> list_rotary(const LayerQuery& query, const Machine& machine)
     for (TensorType& output : t.outputs) output.dtype = type;
     if (!node.epilogue.empty()) t.support = Support::no("no epilogue behind a rotary embedding");
     for (const TensorType& input : t.inputs)
-      if (!is_vector_float(input.dtype))
-        t.support = Support::no("no vector kernel for " + std::string(dtype_name(input.dtype)));
+      if (!is_vector_float(input.dtype)) t.support = no_vector_kernel(input.dtype);
     tactics.push_back(std::move(t));
   }
   return tactics;

@@ -181,7 +181,7 @@ Support supports_interpolate(const LayerQuery& query, const Resize& op, DType ty
   const Node& node = query.layer();
   const Shape &in = query.graph.value(node.inputs[0]).shape, &out = query.graph.value(node.outputs[0]).shape;
   if (!node.epilogue.empty()) return Support::no("interpolation applies no epilogue");
-  if (!is_vector_float(type)) return Support::no("no vector kernel for " + std::string(dtype_name(type)));
+  if (!is_vector_float(type)) return no_vector_kernel(type);
   if (op.coordinates == CoordinateMode::TfCropAndResize) return Support::no("crops are not supported");
   if (op.scales.empty() && !op.sizes) return Support::no("the size is known only at run time");
   if (in.size() < 3) return Support::no("not an image");

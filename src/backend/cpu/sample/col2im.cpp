@@ -94,7 +94,7 @@ class Col2ImKernel final : public LayerKernel {
 
 Support supports_col2im(const LayerQuery& query, DType type) {
   const Node& node = query.layer();
-  if (!is_vector_float(type)) return Support::no("no vector kernel for " + std::string(dtype_name(type)));
+  if (!is_vector_float(type)) return no_vector_kernel(type);
   if (query.graph.value(node.inputs[0]).is_constant()) return Support::no("the operand is a constant");
   if (!query.graph.value(node.inputs[2]).is_constant())
     return Support::no("the block is known only at run time");

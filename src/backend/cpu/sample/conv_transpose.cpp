@@ -216,10 +216,7 @@ Support supports_conv_transpose(const LayerQuery& query, DType type, const std::
     if (!dim.is_constant() || dim.value() < 1)
       return Support::no("the weights' shape is not constant, or empty");
   if (query.graph.value(node.inputs[0]).is_constant()) return Support::no("the operand is a constant");
-  for (size_t i = 0; i < node.op_input_count(); ++i)
-    if (node.inputs[i] != kNoValue && !is_vector_float(i == 0 ? type : inputs[i].dtype))
-      return Support::no("no vector kernel for " + std::string(dtype_name(i == 0 ? type : inputs[i].dtype)));
-  return {};
+  return operands_in_vectors(query, type, inputs);
 }
 
 std::vector<Tactic> list_conv_transpose(const LayerQuery& query, const Machine& machine) {

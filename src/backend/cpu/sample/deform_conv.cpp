@@ -217,7 +217,7 @@ class DeformConvKernel final : public LayerKernel {
 Support supports_deform_conv(const LayerQuery& query, DType type, const std::vector<TensorType>& inputs) {
   const Node& node = query.layer();
   const Value& w = query.graph.value(node.inputs[kFilters]);
-  if (!is_vector_float(type)) return Support::no("no vector kernel for " + std::string(dtype_name(type)));
+  if (!is_vector_float(type)) return no_vector_kernel(type);
   for (const size_t i : {kOffsets, kFilterBias, kMasks})
     if (node.has_op_input(i) && !is_vector_float(inputs[i].dtype))
       return Support::no("an operand is " + std::string(dtype_name(inputs[i].dtype)));

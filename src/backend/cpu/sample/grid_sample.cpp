@@ -212,7 +212,7 @@ std::vector<Tactic> list_grid_sample(const LayerQuery& query, const Machine& mac
       Tactic t = typed_tactic(query, kGridSampleRunner, "grid_sample_" + std::string(isa_suffix(machine)),
                               {type, format}, {type, format});
       if (!is_vector_float(type))
-        t.support = Support::no("no vector kernel for " + std::string(dtype_name(type)));
+        t.support = no_vector_kernel(type);
       else if (x.shape.size() > 5)
         t.support = Support::no("more than three spatial dims");
       else if (x.is_constant() && (x.dtype != type || !format.is_linear()))

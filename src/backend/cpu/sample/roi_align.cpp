@@ -379,7 +379,7 @@ std::vector<Tactic> list_roi_align(const LayerQuery& query, const Machine& machi
     for (const auto& [in, out] : formats) {
       Tactic t = typed_tactic(query, kRoiAlignRunner, name, {type, in}, {type, out});
       if (!is_vector_float(type))
-        t.support = Support::no("no vector kernel for " + std::string(dtype_name(type)));
+        t.support = no_vector_kernel(type);
       else if (query.graph.value(query.layer().inputs[0]).is_constant())
         t.support = Support::no("the image is a constant");
       else if (op->max && !query.layer().epilogue.empty())

@@ -133,7 +133,7 @@ class DftKernel final : public LayerKernel {
 Support supports_dft(const LayerQuery& query, DType type) {
   const Node& node = query.layer();
   if (!node.epilogue.empty()) return Support::no("a transform applies no epilogue");
-  if (!is_vector_float(type)) return Support::no("no vector kernel for " + std::string(dtype_name(type)));
+  if (!is_vector_float(type)) return no_vector_kernel(type);
   if (query.graph.value(node.inputs[0]).is_constant()) return Support::no("the operand is a constant");
   for (size_t i = 1; i < node.inputs.size(); ++i)
     if (node.inputs[i] != kNoValue && !query.graph.value(node.inputs[i]).is_constant())

@@ -131,7 +131,7 @@ Support supports_stft(const LayerQuery& query, DType type, const std::vector<Ten
   const bool has_window = inputs.size() > kWindow && inputs[kWindow].dtype != DType::Undefined;
   if (!node.epilogue.empty()) return Support::no("a transform applies no epilogue");
   if (!is_vector_float(type) || (has_window && !is_vector_float(inputs[kWindow].dtype)))
-    return Support::no("no vector kernel for " + std::string(dtype_name(type)));
+    return no_vector_kernel(type);
   if (!unknown(kSignal)) return Support::no("the signal is a constant");
   if (unknown(kFrameStep) || (!has_window && unknown(kLength)))
     return Support::no("step or length are known only at run time");

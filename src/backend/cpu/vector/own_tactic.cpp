@@ -17,4 +17,12 @@ Tactic typed_tactic(const LayerQuery& query, std::string_view runner, std::strin
   return t;
 }
 
+Support operands_in_vectors(const LayerQuery& query, DType type, const std::vector<TensorType>& inputs) {
+  for (size_t i = 0; i < query.layer().op_input_count(); ++i)
+    if (const DType operand = i == 0 ? type : inputs[i].dtype;
+        query.layer().has_op_input(i) && !is_vector_float(operand))
+      return no_vector_kernel(operand);
+  return {};
+}
+
 }  // namespace lathe::cpu

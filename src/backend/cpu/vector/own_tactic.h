@@ -27,6 +27,10 @@ inline bool is_vector_float(DType t) {
   return t == DType::Float32 || t == DType::BFloat16 || t == DType::Float16;
 }
 
+inline Support no_vector_kernel(DType t) {
+  return Support::no("no vector kernel for " + std::string(dtype_name(t)));
+}
+
 // The 16 and 32 bit floats as kernels name them; only for is_vector_float() types.
 inline Stored stored_as(DType t) {
   if (t == DType::BFloat16) return Stored::BF16;
@@ -54,6 +58,10 @@ inline const ReduceTable& reduce_table(Isa isa) {
 // type, and epilogue operands as the epilogue wants them for that result.
 Tactic typed_tactic(const LayerQuery& query, std::string_view runner, std::string name,
                     const TensorType& input, const TensorType& output);
+
+// Yes, if all operands of the operator that are there are 16 or 32 bit floats: the first as `type`, the
+// others as the tactic has them.
+Support operands_in_vectors(const LayerQuery& query, DType type, const std::vector<TensorType>& inputs);
 
 // Members for a layer that takes about `nanoseconds` on one: a barrier costs 0.3 us and waking a cold
 // partner's cache more, so a layer below 4 us stays on one.

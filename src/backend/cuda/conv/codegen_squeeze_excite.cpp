@@ -62,9 +62,7 @@ std::vector<Tactic> list_squeeze_excite(const LayerQuery& query, const Device& d
   // Only where blocks form clusters.
   if (!std::holds_alternative<SqueezeExcite>(node.op) || !device.properties.has_clusters()) return {};
   // Where there are few images three kernels are expected to be faster.
-  const SymbolValues opt = query.opt_values();
-  const Dim& images = input_shape(query, 0)[0];
-  const bool few = (images.is_constant() ? images.value() : images.evaluate(opt)) < 8;
+  const bool few = input_shape(query, 0)[0].evaluate(query.opt_values()) < 8;
   std::vector<Tactic> tactics;
   for (const DType type : allowed_types_first(query))
     for (const int threads : {512, 256}) {

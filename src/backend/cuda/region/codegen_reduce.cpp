@@ -288,8 +288,7 @@ LayerSource generate_lanes(const LayerQuery& query, const Tactic& tactic, const 
 std::vector<LaneVariant> lane_variants(const LayerQuery& query, const ReduceWalk& walk, int widest,
                                        int multiprocessors) {
   const SymbolValues opt = query.opt_values();
-  const auto at_opt = [&](const Dim& d) { return d.is_constant() ? d.value() : d.evaluate(opt); };
-  const int64_t results = at_opt(walk.results), count = at_opt(walk.count);
+  const int64_t results = walk.results.evaluate(opt), count = walk.count.evaluate(opt);
   std::vector<LaneVariant> variants;
   for (const int v : {widest, std::min(widest, 2)}) {
     const int lanes = lanes_of(query, walk, v), rows = lane_threads(query, walk) / lanes;
