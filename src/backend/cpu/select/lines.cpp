@@ -2,11 +2,13 @@
 //
 // ArgReduce, CumSum and CumProd: lines along one axis, on every type of whole bytes.
 //
-// Bytes: input read once, result written once. Where the axis is not the last one, up to 64 neighbouring
-// lines go together, so that memory is read as it lies and the compiler has independent chains.
+// Bytes: input read once, result written once. Where the axis is not the last one, up to 256 neighbouring
+// lines go together, so that memory is read as it lies and there are independent chains. FP32 goes in
+// vectors but for running sums along the last axis, which are one chain.
 #include <array>
 
 #include "backend/cpu/vector/own_tactic.h"
+#include "backend/cpu/vector/pointwise_eval.h"
 #include "base/error.h"
 #include "ir/elements.h"
 
@@ -14,8 +16,6 @@ namespace lathe::cpu {
 namespace {
 
 constexpr std::string_view kLinesRunner = "Lines";
-constexpr int64_t kLinesTogether = 64;
-
 enum class Does : uint8_t { Max, Min, Sum, Product };
 
 class PreparedLines final : public PreparedLayer {
@@ -24,26 +24,75 @@ class PreparedLines final : public PreparedLayer {
   bool last_index = false;                  // ArgReduce: of several equal ones
   bool exclusive = false, reverse = false;  // running sums
   DType type = DType::Float32;
+  Isa isa = Isa::Avx2;
   int64_t outer = 1, count = 0, inner = 1;
 
   int64_t pieces() const { return (inner + kLinesTogether - 1) / kLinesTogether; }
   int members(int available) const override {
-    return members_for(0.8 * static_cast<double>(outer * count * inner), available);
+    const bool vectors = type == DType::Float32 && (chooses() || inner > 1);
+    return members_for((vectors ? 0.1 : 0.8) * static_cast<double>(outer * count * inner), available);
   }
+  bool chooses() const { return does == Does::Max || does == Does::Min; }
   void run(const LayerArgs& args, const Worker& worker) const override {
+    if (type == DType::Float32 && chooses() && count <= INT32_MAX) return choose_floats(args, worker);
+    if (type == DType::Float32 && !chooses() && inner > 1) return accumulate_floats(args, worker);
     with_codec(type, [&]<class Codec>() {
-      const Worker::Range part = worker.slice(outer * pieces());
-      for (int64_t i = part.begin; i < part.end; ++i) {
-        const int64_t from = i % pieces() * kLinesTogether, n = std::min(kLinesTogether, inner - from);
-        if (does == Does::Max || does == Does::Min)
-          choose<Codec>(args, i / pieces(), from, n);
+      for_pieces(worker, [&](int64_t o, int64_t from, int64_t n) {
+        if (chooses())
+          choose<Codec>(args, o, from, n);
         else
-          accumulate<Codec>(args, i / pieces(), from, n);
-      }
+          accumulate<Codec>(args, o, from, n);
+      });
     });
   }
 
  private:
+  void choose_floats(const LayerArgs& args, const Worker& worker) const {
+    const ReduceTable& table = reduce_table(isa);
+    const auto* x = static_cast<const float*>(args.inputs[0]);
+    auto* y = static_cast<int64_t*>(args.outputs[0]);
+    if (inner == 1) {
+      const Worker::Range part = worker.slice(outer);
+      for (int64_t o = part.begin; o < part.end; ++o) {
+        const float* line = x + o * count;
+        const float best = table.row(line, Stored::F32, count, does == Does::Max ? Fold::Max : Fold::Min);
+        y[o] = table.find(line, count, best, last_index);
+      }
+      return;
+    }
+    std::array<int32_t, kLinesTogether> index;
+    for_pieces(worker, [&](int64_t o, int64_t from, int64_t n) {
+      table.extremes(x + o * count * inner + from, count, inner, n, does == Does::Max, last_index,
+                     index.data());
+      std::copy_n(index.begin(), n, y + o * inner + from);
+    });
+  }
+  // A row of running sums is the one before it and a row of elements.
+  void accumulate_floats(const LayerArgs& args, const Worker& worker) const {
+    const PointwiseTable& table = pointwise_table(isa);
+    const BinaryLoop join = (does == Does::Product ? table.mul : table.add).vector_vector;
+    for_pieces(worker, [&](int64_t o, int64_t from, int64_t n) {
+      const int64_t first = o * count * inner + from, step = reverse ? -inner : inner;
+      const float* x =
+          static_cast<const float*>(args.inputs[0]) + first + (reverse ? (count - 1) * inner : 0);
+      float* y = static_cast<float*>(args.outputs[0]) + first + (reverse ? (count - 1) * inner : 0);
+      if (exclusive)
+        table.splat(does == Does::Product ? 1.0f : 0.0f, y, n);
+      else
+        table.copy(x, y, n, 0, 0);
+      for (int64_t i = 1; i < count; ++i)
+        join(y + (i - 1) * step, x + (exclusive ? i - 1 : i) * step, y + i * step, n);
+    });
+  }
+  // Calls f(outer index, first line, lines).
+  template <class F>
+  void for_pieces(const Worker& worker, F&& f) const {
+    const Worker::Range part = worker.slice(outer * pieces());
+    for (int64_t i = part.begin; i < part.end; ++i) {
+      const int64_t from = i % pieces() * kLinesTogether;
+      f(i / pieces(), from, std::min(kLinesTogether, inner - from));
+    }
+  }
   template <class Codec>
   void choose(const LayerArgs& args, int64_t o, int64_t from, int64_t n) const {
     using Wide = typename Codec::Wide;
@@ -92,8 +141,10 @@ class PreparedLines final : public PreparedLayer {
 
 class LinesKernel final : public LayerKernel {
  public:
-  LinesKernel(const LayerQuery& query, const Tactic& tactic) : prepared_(std::make_shared<PreparedLines>()) {
+  LinesKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine)
+      : prepared_(std::make_shared<PreparedLines>()) {
     const Node& node = query.layer();
+    prepared_->isa = machine.isa();
     prepared_->type = tactic.inputs[0].dtype;
     const auto running = [&](const auto& op, Does does) {
       prepared_->does = does;
@@ -145,9 +196,9 @@ std::vector<Tactic> list_lines(const LayerQuery& query, const Machine&) {
   return {t};
 }
 
-std::unique_ptr<LayerKernel> make_lines(const LayerQuery& query, const Tactic& tactic, const Machine&,
+std::unique_ptr<LayerKernel> make_lines(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
                                         const PackContext&) {
-  return std::make_unique<LinesKernel>(query, tactic);
+  return std::make_unique<LinesKernel>(query, tactic, machine);
 }
 
 }  // namespace

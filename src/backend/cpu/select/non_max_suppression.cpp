@@ -3,8 +3,9 @@
 // NonMaxSuppression: pairs of batch and class are shared out over the team; what each selects is then written
 // behind what those before it selected.
 //
-// Operations: a sort of the boxes above the score threshold, and an overlap for each of them with what is
-// selected already. Those lie side by side, with their areas, so that a comparison reads 20 bytes from L1.
+// Operations: a sort of as many of the boxes above the score threshold as are looked at, and an overlap for
+// each of them with what is selected already. Those lie side by side, with their areas, so that a comparison
+// reads 20 bytes from L1.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -146,9 +147,13 @@ class PreparedNms final : public PreparedLayer {
     auto* order = reinterpret_cast<NmsCandidate*>(memory);
     auto* boxes = reinterpret_cast<NmsBox*>(memory + count * static_cast<int64_t>(sizeof(NmsCandidate)));
     const int64_t n = candidates(args, task, limits, order);
-    std::sort(order, order + n);
-    int64_t found = 0;
+    int64_t found = 0, sorted = 0;
     for (int64_t i = 0; i < n && found < limits.most; ++i) {
+      if (i == sorted) {  // the next ones: as many as may be enough, then twice as many as before
+        sorted = std::min(n, std::max(2 * limits.most, 3 * sorted));
+        if (sorted < n) std::nth_element(order + i, order + sorted, order + n);
+        std::sort(order + i, order + sorted);
+      }
       const NmsBox box = box_at(args, task / classes * count + order[i].index);
       const bool hidden =
           std::any_of(boxes, boxes + found, [&](const NmsBox& b) { return box.overlaps(b, limits.overlap); });

@@ -60,10 +60,12 @@ TEST(TopKTactics, TypesAxesAndOrders) {
 }
 
 TEST(TopKTactics, LongLines) {
-  for (const double k : {1.0, 5.0, 300.0, 1999.0})
-    EXPECT_GE(check_layer(topk_tactics(),
-                          {.op = TopK{}, .inputs = {{.extents = {2, 2000}}, constant(k)}, .outputs = 2}),
-              1);
+  for (const bool largest : {true, false})
+    for (const double k : {1.0, 5.0, 32.0, 33.0, 300.0, 1999.0})
+      EXPECT_GE(check_layer(topk_tactics(), {.op = TopK{.largest = largest},
+                                             .inputs = {{.extents = {2, 2000}}, constant(k)},
+                                             .outputs = 2}),
+                1);
 }
 
 TEST(LinesTactics, LargestAndSmallest) {
@@ -74,6 +76,21 @@ TEST(LinesTactics, LargestAndSmallest) {
           const ArgReduce op{.max = max, .axis = axis, .keepdims = max, .select_last_index = last};
           EXPECT_GE(check_layer(lines_tactics(), {.op = op, .inputs = {numbers(type, {5, 8, 70})}}), 1);
         }
+}
+
+// More lines than go together, lines of several blocks, many equal elements.
+TEST(LinesTactics, ManyFloats) {
+  for (const bool last : {false, true})
+    for (const bool max : {false, true})
+      for (const Extents& x : {Extents{2, 5, 600}, Extents{3, 500}, Extents{1, 129, 2}})
+        EXPECT_GE(
+            check_layer(lines_tactics(), {.op = ArgReduce{.max = max, .axis = 1, .select_last_index = last},
+                                          .inputs = {{.extents = x, .low = 0, .high = 0.1}}}),
+            1);
+  for (const bool reverse : {false, true})
+    EXPECT_GE(check_layer(lines_tactics(), {.op = CumSum{.reverse = reverse},
+                                            .inputs = {{.extents = {2, 5, 600}}, constant(1.0)}}),
+              1);
 }
 
 TEST(LinesTactics, RunningSumsAndProducts) {

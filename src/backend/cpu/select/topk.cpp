@@ -2,9 +2,10 @@
 //
 // TopK by partial selection, on every type of whole bytes.
 //
-// Each line is read once. What is not better than the k-th best so far costs one comparison; candidates are
-// kept in room for 2k and cut down to k when it is full. So n elements cost n comparisons and a few times k
-// log k more, where sorting costs n log n. Lines are shared out over the team.
+// Each line is read once. What is not better than the k-th best so far costs one comparison, or in FP32,
+// where elements are neighbours, one for a block of them. Of others a few best ones are kept in order; for a
+// larger k candidates are kept in room for 2k and cut down to k when it is full. So n elements cost n
+// comparisons and a few times k log k more, where sorting costs n log n. Lines are shared out over the team.
 #include <cstring>
 
 #include "backend/cpu/select/new_symbols.h"
@@ -17,6 +18,8 @@ namespace lathe::cpu {
 namespace {
 
 constexpr std::string_view kTopkRunner = "TopK";
+constexpr int64_t kTopKBlock = 64;
+constexpr int64_t kFewBest = 32;  // so many are kept in order by insertion
 
 struct TopKCandidate {
   uint64_t key;
@@ -36,6 +39,7 @@ class PreparedTopK final : public PreparedLayer {
   size_t axis = 0;
   Extents extents;
   int threads = 1;
+  Isa isa = Isa::Avx2;
 
   int64_t room() const { return 2 * most + 64; }
   size_t scratch_bytes() const override {
@@ -72,23 +76,52 @@ class PreparedTopK final : public PreparedLayer {
                         std::to_string(count) + " elements of axis " + std::to_string(axis));
     return k;
   }
+  // Whether none of a block of floats that are neighbours is better than the element at `bar`. NaN compares
+  // false: blocks with it are looked at.
+  bool passes_over(const float* block, float bar) const {
+    const float best = reduce_table(isa).row(block, Stored::F32, kTopKBlock, largest ? Fold::Max : Fold::Min);
+    return largest ? best <= bar : best >= bar;
+  }
+  // The best of n candidates in order and one that comes behind them; returns how many there are, at most k.
+  static int64_t insert(TopKCandidate* best, int64_t n, int64_t k, TopKCandidate candidate) {
+    int64_t at = std::min(n, k - 1);
+    for (; at > 0 && candidate.key > best[at - 1].key; --at) best[at] = best[at - 1];
+    best[at] = candidate;
+    return std::min(n + 1, k);
+  }
   template <class Codec>
   void select(const std::byte* x, int64_t first, int64_t k, TopKCandidate* found) const {
     const uint64_t turn = largest ? 0 : UINT64_MAX;
     int64_t n = 0;
     uint64_t bar = 0;  // what a candidate must exceed, once there are k
     bool barred = false;
+    const bool in_blocks = type == DType::Float32 && inner == 1;
+    const auto* floats = reinterpret_cast<const float*>(x) + first;
+    float bar_value = 0;
     for (int64_t i = 0; i < count; ++i) {
+      if (in_blocks && barred && i % kTopKBlock == 0)
+        while (i + kTopKBlock <= count && passes_over(floats + i, bar_value)) i += kTopKBlock;
+      if (i == count) break;
       const uint64_t key = key_of(Codec::get(x, first + i * inner)) ^ turn;
       if (barred && key <= bar) continue;
+      if (k <= kFewBest) {
+        n = insert(found, n, k, {key, i});
+        barred = n == k;
+        bar = found[n - 1].key;
+        if (in_blocks) bar_value = floats[found[n - 1].index];
+        continue;
+      }
       found[n++] = {key, i};
       if (n < room() && (barred || n < k + 64)) continue;
       std::nth_element(found, found + k - 1, found + n);
       bar = found[k - 1].key;
+      if (in_blocks) bar_value = floats[found[k - 1].index];
       barred = true;
       n = k;
     }
-    std::partial_sort(found, found + k, found + n);
+    if (k <= kFewBest) return;
+    if (n > k) std::nth_element(found, found + k, found + n);
+    std::sort(found, found + k);
   }
   template <class Codec>
   void write(const LayerArgs& args, int64_t first, int64_t out, int64_t k, const TopKCandidate* found) const {
@@ -104,10 +137,11 @@ class PreparedTopK final : public PreparedLayer {
 
 class TopKKernel final : public LayerKernel {
  public:
-  TopKKernel(const LayerQuery& query, const Tactic& tactic)
+  TopKKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine)
       : name_(query.layer().name),
         op_(std::get<TopK>(query.layer().op)),
         type_(tactic.inputs[0].dtype),
+        isa_(machine.isa()),
         symbols_(query) {}
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
     auto p = std::make_unique<PreparedTopK>();
@@ -123,6 +157,7 @@ class TopKKernel final : public LayerKernel {
     p->most = out[p->axis];
     p->extents = x;
     p->threads = context.threads;
+    p->isa = isa_;
     return p;
   }
 
@@ -130,6 +165,7 @@ class TopKKernel final : public LayerKernel {
   std::string name_;
   TopK op_;
   DType type_;
+  Isa isa_;
   NewSymbols symbols_;
 };
 
@@ -144,9 +180,9 @@ std::vector<Tactic> list_topk(const LayerQuery& query, const Machine&) {
   return {t};
 }
 
-std::unique_ptr<LayerKernel> make_topk(const LayerQuery& query, const Tactic& tactic, const Machine&,
+std::unique_ptr<LayerKernel> make_topk(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
                                        const PackContext&) {
-  return std::make_unique<TopKKernel>(query, tactic);
+  return std::make_unique<TopKKernel>(query, tactic, machine);
 }
 
 }  // namespace

@@ -17,6 +17,8 @@ struct WindowTaps {
   int64_t row_stride = 0, col_stride = 0;
 };
 
+inline constexpr int64_t kLinesTogether = 256;
+
 struct ReduceTable {
   // The fold of n contiguous elements.
   float (*row)(const void* x, Stored stored, int64_t n, Fold fold);
@@ -25,6 +27,13 @@ struct ReduceTable {
   // Of n contiguous elements: the sum of exp(x - top), and the product.
   float (*sum_exp)(const void* x, Stored stored, int64_t n, float top);
   double (*product)(const void* x, Stored stored, int64_t n);
+  // Where n contiguous elements have `value` (NaN: where they are NaN), the first or the last one; n: they
+  // have it nowhere.
+  int64_t (*find)(const float* x, int64_t n, float value, bool last);
+  // Of each of `lines` (at most kLinesTogether) neighbouring lines of n < 2^31 elements, `stride` apart:
+  // which is the greatest or smallest, the first or the last one of equals. NaN is both, as in numpy.
+  void (*extremes)(const float* x, int64_t n, int64_t stride, int64_t lines, bool greatest, bool last,
+                   int32_t* out);
   // out[i * channels + c] = scale * fold of the taps at x + i * step + c, for c < channels, i < count.
   void (*windows)(const void* x, Stored stored, const WindowTaps& taps, int64_t channels, int64_t count,
                   int64_t step, Fold fold, float scale, float* out);

@@ -4,8 +4,9 @@
 // CPUs at hand.
 //
 // Bytes: 4 read and 4 written per element, both in whole cache lines: 16 rows are taken together, so that 64
-// bytes are written at a time, and their lines stay in L1 while the columns advance. The floor is the
-// bandwidth of where they lie.
+// bytes are written at a time, and their lines stay in L1 while the columns advance. Where the lines of a
+// column fall into one set of L1, which has room for 8 to 12 of them, 16 x 16 elements go through memory of
+// their own, so that each line is read and written once. The floor is the bandwidth of where they lie.
 #include "backend/cpu/vector/vec_avx2.h"
 //
 #include "backend/cpu/vector/transpose_tile.h"
@@ -32,6 +33,21 @@ inline void transpose_8x8(const float* in, int64_t in_stride, float* out, int64_
   }
 }
 
+// Rows that are a multiple of 1 KiB apart share 4 sets of an L1 of 4 KiB a way, or fewer.
+bool shares_sets(int64_t stride) {
+  return stride * 4 % 1024 == 0;
+}
+
+inline void transpose_16x16(const float* in, int64_t in_stride, float* out, int64_t out_stride) {
+  alignas(64) float tile[16 * 16];
+  for (int r = 0; r < 16; r += 8)
+    for (int c = 0; c < 16; c += 8) transpose_8x8(in + r * in_stride + c, in_stride, tile + c * 16 + r, 16);
+  for (int c = 0; c < 16; ++c) {
+    _mm256_storeu_ps(out + c * out_stride, _mm256_load_ps(tile + c * 16));
+    _mm256_storeu_ps(out + c * out_stride + 8, _mm256_load_ps(tile + c * 16 + 8));
+  }
+}
+
 }  // namespace
 
 void transpose_4byte_avx2(const void* in, int64_t in_stride, void* out, int64_t out_stride, int64_t rows,
@@ -41,7 +57,11 @@ void transpose_4byte_avx2(const void* in, int64_t in_stride, void* out, int64_t 
   const int64_t whole_rows = rows / 8 * 8, whole_cols = cols / 8 * 8;
   for (int64_t r0 = 0; r0 < whole_rows; r0 += 16) {
     const int64_t end = r0 + 16 < whole_rows ? r0 + 16 : whole_rows;
-    for (int64_t c = 0; c < whole_cols; c += 8)
+    int64_t c = 0;
+    if (end - r0 == 16 && (shares_sets(in_stride) || shares_sets(out_stride)))
+      for (; c + 16 <= whole_cols; c += 16)
+        transpose_16x16(a + r0 * in_stride + c, in_stride, b + c * out_stride + r0, out_stride);
+    for (; c < whole_cols; c += 8)
       for (int64_t r = r0; r < end; r += 8)
         transpose_8x8(a + r * in_stride + c, in_stride, b + c * out_stride + r, out_stride);
   }
