@@ -33,6 +33,7 @@ constexpr PassInfo kPasses[] = {
     {"fuse_matmul_epilogue", "bias, activation and residual behind a product become its epilogue"},
     {"fuse_norm_scale", "scale and bias behind a norm become its operands"},
     {"fuse_pointwise", "pointwise operations in a row become one layer"},
+    {"fuse_product_sum", "a sum of products of all pairs of rows becomes a matrix product"},
     {"fuse_quantize_dequantize", "a QuantizeLinear with its DequantizeLinear becomes a rounding"},
     {"fuse_repeated_heads", "attention reads heads that were repeated for groups once"},
     {"fuse_rms_norm", "an RMS norm that is written in parts becomes one layer"},

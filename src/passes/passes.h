@@ -48,6 +48,7 @@ bool fuse_gelu_tanh(Graph& graph, PassContext& context);
 bool fuse_silu(Graph& graph, PassContext& context);
 bool fuse_hard_swish(Graph& graph, PassContext& context);
 bool fuse_clip(Graph& graph, PassContext& context);
+bool fuse_product_sum(Graph& graph, PassContext& context);
 bool fuse_softmax(Graph& graph, PassContext& context);
 bool fuse_layer_norm(Graph& graph, PassContext& context);
 bool fuse_rms_norm(Graph& graph, PassContext& context);

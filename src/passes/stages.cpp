@@ -67,6 +67,7 @@ std::vector<Stage> default_stages() {
         {"fuse_silu", "SwishFusion", fuse_silu},
         {"fuse_hard_swish", "HardSwishFusion", fuse_hard_swish},
         {"fuse_clip", "ClipFusion", fuse_clip},
+        {"fuse_product_sum", "ProductSumFusion", fuse_product_sum},
         {"fuse_softmax", "SoftmaxFusion", fuse_softmax},
         {"fuse_layer_norm", "LayerNormFusion", fuse_layer_norm},
         {"fuse_rms_norm", "RmsNormFusion", fuse_rms_norm},
