@@ -66,9 +66,12 @@ struct FoldSizes {
     const auto axes = numbers(3), steps = numbers(4);
     if (op.starts || !starts || !ends || (node.has_op_input(3) && !axes) || (node.has_op_input(4) && !steps))
       return std::nullopt;
+    const size_t count = starts->size();  // of the others, too, where inference has seen them all
+    if (ends->size() != count || (axes && axes->size() != count) || (steps && steps->size() != count))
+      return std::nullopt;
     const Shape& x = graph.value(node.inputs[0]).shape;
     op.starts = op.ends = Shape();
-    for (size_t i = 0; i < starts->size(); ++i) {
+    for (size_t i = 0; i < count; ++i) {
       op.axes.push_back(normalize_axis(axes ? (*axes)[i] : static_cast<int64_t>(i),
                                        static_cast<int64_t>(x.size()), "axes"));
       op.steps.push_back(steps ? (*steps)[i] : 1);
