@@ -5,7 +5,8 @@
 // where the tap lies beside the image.
 //
 // Operations: 2 C R S per result. Bytes: input and result once. The floor is the unpacking of bytes: six
-// instructions of a vector for two taps, seven for four where bytes are multiplied (VNNI).
+// instructions of a vector for two taps, seven for four where bytes are multiplied (VNNI). With steps of one
+// or two along a line these unpack a column of up to four taps once for all windows that have it.
 #include <cstring>
 
 #include "backend/cpu/quantized/integer_tail.h"
@@ -27,22 +28,27 @@ struct DepthwiseConstants {
 
 class PreparedIntegerDepthwise final : public PreparedLayer {
  public:
-  PreparedIntegerDepthwise(const IntegerTable& table, WindowAddresses windows, DepthwiseConstants constants,
+  // `windows`: of each pixel of a line, or, where columns are shared, the columns of a line.
+  PreparedIntegerDepthwise(const IntegerTable& table, WindowAddresses windows, int64_t pixels,
+                           DepthwiseStep shared, DepthwiseConstants constants,
                            std::optional<IntegerTailPlan> plan,
                            std::shared_ptr<const PreparedEpilogue> epilogue, int threads)
       : table_(table),
         windows_(std::move(windows)),
+        pixels_(pixels),
+        shared_(shared),
         constants_(constants),
         plan_(std::move(plan)),
         epilogue_(std::move(epilogue)),
         threads_(threads) {
     address_bytes_ = round_up(windows_.bytes(), 64);
-    member_bytes_ = address_bytes_ + (plan_ ? 0 : round_up(windows_.pixels() * windows_.channels() * 4, 64));
+    member_bytes_ = address_bytes_ + (plan_ ? 0 : round_up(pixels_ * windows_.channels() * 4, 64));
   }
 
   size_t scratch_bytes() const override { return static_cast<size_t>(member_bytes_ * threads_); }
   int members(int available) const override {
-    const auto products = static_cast<double>(windows_.lines() * windows_.pixels() * windows_.taps());
+    const auto products = static_cast<double>(windows_.lines() * pixels_ * windows_.taps() *
+                                              std::max<int64_t>(1, shared_.kernel));
     return members_for(products * static_cast<double>(windows_.channels()) / 8, available);
   }
   void run(const LayerArgs& args, const Worker& worker) const override {
@@ -55,18 +61,18 @@ class PreparedIntegerDepthwise final : public PreparedLayer {
   void run_line(const LayerArgs& args, int64_t line, std::byte* own) const {
     auto** const addresses = reinterpret_cast<const uint8_t**>(own);
     windows_.find(static_cast<const uint8_t*>(args.inputs[0]), line, addresses);
-    const int64_t pixels = windows_.pixels(), channels = windows_.channels(),
-                  first = line * pixels * channels;
+    const int64_t channels = windows_.channels(), first = line * pixels_ * channels;
     auto* const values = reinterpret_cast<float*>(own + address_bytes_);
     DepthwiseRow row{.tap_addresses = addresses,
                      .taps = windows_.taps(),
+                     .shared = shared_,
                      .weights = constants_.weights,
                      .zero_products = constants_.zero_products};
     row.output = {.scale = constants_.scale,
                   .bias = constants_.bias,
                   .operand_stride = channels,
                   .out_stride = channels,
-                  .rows = pixels,
+                  .rows = pixels_,
                   .columns = channels};
     set_tail(plan_, row.output);
     if (plan_ && plan_->operand >= 0)
@@ -76,11 +82,13 @@ class PreparedIntegerDepthwise final : public PreparedLayer {
         plan_ ? static_cast<void*>(static_cast<std::byte*>(args.outputs[0]) + first * row.output.out_bytes)
               : values;
     table_.depthwise(row);
-    if (!plan_) epilogue_->apply(args, values, channels, first, pixels, channels, channels);
+    if (!plan_) epilogue_->apply(args, values, channels, first, pixels_, channels, channels);
   }
 
   const IntegerTable& table_;
   const WindowAddresses windows_;
+  const int64_t pixels_;
+  const DepthwiseStep shared_;
   const DepthwiseConstants constants_;
   const std::optional<IntegerTailPlan> plan_;
   const std::shared_ptr<const PreparedEpilogue> epilogue_;  // where there is no plan
@@ -94,6 +102,13 @@ const IntegerTable& table_of(const LayerQuery& query, const Machine& machine) {
   return machine.has(CpuFeature::Avx512) ? integer_table_avx512() : integer_table_avx2();
 }
 
+// What windows share along a line; nothing where the table has no kernel for it.
+DepthwiseStep shared_step(const IntegerTable& table, const Conv& op) {
+  const DepthwiseStep step{op.kernel.back(), op.strides.empty() ? 1 : op.strides.back()};
+  const bool dilated = !op.dilations.empty() && op.dilations.back() != 1;
+  return table.shares_columns && !dilated && table.shares_columns(step) ? step : DepthwiseStep{};
+}
+
 class IntegerDepthwiseKernel final : public LayerKernel {
  public:
   IntegerDepthwiseKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine,
@@ -104,14 +119,17 @@ class IntegerDepthwiseKernel final : public LayerKernel {
         zero_(static_cast<uint8_t>(query.graph.value(node_.inputs[0]).quantization->zero())),
         plan_(plan_integer_tail(query, tactic, 1, machine)),
         epilogue_(query, tactic, machine) {
+    const auto& op = std::get<Conv>(node_.op);
     int64_t all = 1;
-    for (const int64_t kernel : std::get<Conv>(node_.op).kernel) all *= kernel;
-    const int64_t at_once = table_.depthwise_taps, taps = round_up(all, at_once),
+    for (const int64_t kernel : op.kernel) all *= kernel;
+    shared_ = shared_step(table_, op);
+    const int64_t columns = std::max<int64_t>(1, shared_.kernel),
+                  groups = (all / columns + table_.depthwise_taps - 1) / table_.depthwise_taps * columns,
                   padded = round_up(channels_, table_.depthwise_lanes);
-    const int64_t weights = round_up(padded * taps / at_once * 4, 64), size = weights + padded * 12;
-    block_ = pack.packed("integers", size, [&] {
+    const int64_t weights = round_up(padded * groups * 4, 64), size = weights + padded * 12;
+    block_ = pack.packed(shared_.kernel > 0 ? "columns" : "integers", size, [&] {
       std::vector<std::byte> bytes(static_cast<size_t>(size));
-      write(query, all, taps, padded, bytes.data(), bytes.data() + weights);
+      write(query, all, groups, padded, bytes.data(), bytes.data() + weights);
       return bytes;
     });
     constants_.weights = block_.data();
@@ -124,15 +142,20 @@ class IntegerDepthwiseKernel final : public LayerKernel {
     const auto& op = std::get<Conv>(node_.op);
     const Extents& x = context.inputs[0];
     const WindowSpec spec{op.kernel, op.strides, op.dilations, op.pads_begin, op.pads_end, op.auto_pad};
-    WindowAddresses windows(x[0], channels_, resolve_window(spec, Extents(x.begin() + 2, x.end())), zero_,
-                            table_.depthwise_taps);
-    return std::make_unique<PreparedIntegerDepthwise>(table_, std::move(windows), constants_, plan_,
-                                                      plan_ ? nullptr : epilogue_.prepare(context),
+    std::vector<WindowAxis> axes = resolve_window(spec, Extents(x.begin() + 2, x.end()));
+    const int64_t pixels = axes.back().output;
+    if (shared_.kernel > 0) {  // a column is a window of its own
+      axes.back().output = shared_.columns(pixels);
+      axes.back().kernel = axes.back().stride = 1;
+    }
+    WindowAddresses windows(x[0], channels_, std::move(axes), zero_, table_.depthwise_taps);
+    return std::make_unique<PreparedIntegerDepthwise>(table_, std::move(windows), pixels, shared_, constants_,
+                                                      plan_, plan_ ? nullptr : epilogue_.prepare(context),
                                                       context.threads);
   }
 
  private:
-  void write(const LayerQuery& query, int64_t all, int64_t taps, int64_t padded, std::byte* weights,
+  void write(const LayerQuery& query, int64_t all, int64_t groups, int64_t padded, std::byte* weights,
              std::byte* rest) const {
     const std::vector<int16_t> integers = integer_weights(query.graph.value(query.layer().inputs[1]), 0);
     const bool has_bias = node_.has_op_input(2);
@@ -144,13 +167,15 @@ class IntegerDepthwiseKernel final : public LayerKernel {
                                             added, channels_, channels_);
     auto* const scale = reinterpret_cast<float*>(rest);
     auto* const zero_products = reinterpret_cast<int32_t*>(scale + 2 * padded);
-    const int64_t lanes = table_.depthwise_lanes, at_once = table_.depthwise_taps, bytes = 4 / at_once;
+    const int64_t lanes = table_.depthwise_lanes, at_once = table_.depthwise_taps, bytes = 4 / at_once,
+                  columns = std::max<int64_t>(1, shared_.kernel);
     for (int64_t c = 0; c < channels_; ++c) {
       int32_t sum = 0;
       for (int64_t t = 0; t < all; ++t) {
         const int16_t w = integers[static_cast<size_t>(c * all + t)];
-        const int64_t group = c / lanes * (taps / at_once) + t / at_once;
-        std::memcpy(weights + (group * lanes + c % lanes) * 4 + t % at_once * bytes, &w,
+        // Taps that meet in a lane are neighbours, or lie above each other in a column that is shared.
+        const int64_t row = t / columns, group = c / lanes * groups + row / at_once * columns + t % columns;
+        std::memcpy(weights + (group * lanes + c % lanes) * 4 + row % at_once * bytes, &w,
                     static_cast<size_t>(bytes));
         sum += w;
       }
@@ -167,6 +192,7 @@ class IntegerDepthwiseKernel final : public LayerKernel {
   const uint8_t zero_;
   const std::optional<IntegerTailPlan> plan_;
   const Epilogue epilogue_;
+  DepthwiseStep shared_;
   std::span<const std::byte> block_;
   DepthwiseConstants constants_;
 };

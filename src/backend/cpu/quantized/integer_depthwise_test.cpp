@@ -58,6 +58,22 @@ TEST(IntegerDepthwise, Windows) {
                .fields = "kernel=[3, 3, 3], pads_begin=[1, 1, 1], pads_end=[1, 1, 1]"});
 }
 
+// Lines of fewer and more windows than are computed at once, and channels that end within a vector.
+TEST(IntegerDepthwise, WindowsThatShareColumns) {
+  for (const int64_t kernel : {3, 5, 7})
+    for (const int64_t stride : {1, 2})
+      for (const int64_t width : {2, 9, 27}) {
+        const auto pads = std::to_string(kernel / 2), k = std::to_string(kernel);
+        const auto columns = std::to_string((width - 1) / stride + 1);
+        expect_both({.channels = 37,
+                     .x = "2, 37, 5, " + std::to_string(width),
+                     .w = "37, 1, 2, " + k,
+                     .y = "2, 37, 4, " + columns,
+                     .fields = "kernel=[2, " + k + "], strides=[1, " + std::to_string(stride) +
+                               "], pads_begin=[0, " + pads + "], pads_end=[0, " + pads + "]"});
+      }
+}
+
 TEST(IntegerDepthwise, WeightsWithZeroPoints) {
   expect_both({.zero = "3", .dtype = "uint8"});
 }

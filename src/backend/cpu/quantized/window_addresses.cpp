@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cpu/quantized/window_addresses.h"
 
+#include "ops/window_range.h"
+
 namespace lathe::cpu {
 namespace {
 
@@ -41,13 +43,16 @@ void WindowAddresses::find(const uint8_t* x, int64_t line, const uint8_t** addre
       offset += position * stride;
       stride *= axes_[d].input;
     }
-    const int64_t from = image * stride + offset;
-    for (int64_t p = 0; p < pixels(); ++p)
-      for (int64_t k = 0; k < axis.kernel; ++k) {
-        const int64_t position = p * axis.stride - axis.pad_begin + k * axis.dilation;
-        const bool in = inside && position >= 0 && position < axis.input;
-        addresses[p * taps_ + t * axis.kernel + k] = in ? x + from + position * channels_ : beside_.data();
-      }
+    const uint8_t* const from = x + image * stride + offset;
+    for (int64_t k = 0; k < axis.kernel; ++k) {
+      const OutputRange range = inside ? outputs_inside(axis, k) : OutputRange{};
+      const uint8_t** const to = addresses + t * axis.kernel + k;
+      const int64_t first = k * axis.dilation - axis.pad_begin;
+      for (int64_t p = 0; p < range.begin; ++p) to[p * taps_] = beside_.data();
+      for (int64_t p = range.begin; p < range.end; ++p)
+        to[p * taps_] = from + (p * axis.stride + first) * channels_;
+      for (int64_t p = range.end; p < pixels(); ++p) to[p * taps_] = beside_.data();
+    }
   }
   for (int64_t t = line_taps_ * axis.kernel; t < taps_; ++t)
     for (int64_t p = 0; p < pixels(); ++p) addresses[p * taps_ + t] = beside_.data();

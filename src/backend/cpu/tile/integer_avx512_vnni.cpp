@@ -23,7 +23,7 @@ struct Quads {
 struct QuadOfTaps {
   static constexpr int64_t kTaps = 4;
   static __m128i load(const uint8_t* at) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at)); }
-  static IntVec add(const uint8_t* const* taps, int64_t channel, const std::byte* weights, IntVec sum) {
+  static IntVec gather(const uint8_t* const* taps, int64_t channel) {
     IntVec x = _mm512_castsi128_si512(load(taps[0] + channel));
     x = _mm512_inserti32x4(x, load(taps[1] + channel), 1);
     x = _mm512_inserti32x4(x, load(taps[2] + channel), 2);
@@ -32,15 +32,19 @@ struct QuadOfTaps {
     const IntVec fours = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     const IntVec bytes =
         _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
-    x = _mm512_shuffle_epi8(_mm512_permutexvar_epi32(fours, x), bytes);
-    return _mm512_dpbusd_epi32(sum, x, iload(weights));
+    return _mm512_shuffle_epi8(_mm512_permutexvar_epi32(fours, x), bytes);
+  }
+  static IntVec dot(IntVec x, IntVec w, IntVec sum) { return _mm512_dpbusd_epi32(sum, x, w); }
+  static IntVec add(const uint8_t* const* taps, int64_t channel, const std::byte* weights, IntVec sum) {
+    return dot(gather(taps, channel), iload(weights), sum);
   }
 };
 
 constexpr IntegerTable make_vnni_table() {
   IntegerTable table = make_table<Quads>("avx512_vnni", 4);
-  table.depthwise = depthwise<QuadOfTaps>;
+  table.depthwise = depthwise_by_columns<QuadOfTaps>;
   table.depthwise_taps = QuadOfTaps::kTaps;
+  table.shares_columns = shares_columns<QuadOfTaps>;
   return table;
 }
 

@@ -86,12 +86,25 @@ struct IntegerPanel {
   IntegerOutput output;            // of result 0; `rows` says nothing
 };
 
+// How far windows extend along a line, and from one to the next. A kernel that shares columns turns each
+// column of the image around once for all windows that have it.
+struct DepthwiseStep {
+  int64_t kernel = 0, stride = 1;
+
+  // How many windows are computed for a line of `pixels`, and the columns that they have.
+  static int64_t windows(int64_t pixels) { return (pixels + 3) / 4 * 4; }
+  int64_t columns(int64_t pixels) const { return (windows(pixels) - 1) * stride + kernel; }
+};
+
 // One row of pixels of a depthwise convolution, for all channels that are there.
 struct DepthwiseRow {
-  // The address of each tap for each pixel, [pixel][taps]. `taps` is a multiple of depthwise_taps.
+  // The address of each tap for each pixel, [pixel][taps], or, where columns are shared, of each tap of a
+  // column, [column][taps]. `taps` is a multiple of depthwise_taps.
   const uint8_t* const* tap_addresses = nullptr;
   int64_t taps = 0;
-  const std::byte* weights = nullptr;      // [channel vector][taps / depthwise_taps][lanes][4 bytes]
+  DepthwiseStep shared;  // kernel 0: no columns are
+  // [channel vector][taps / depthwise_taps][columns of a window that are shared][lanes][4 bytes]
+  const std::byte* weights = nullptr;
   const int32_t* zero_products = nullptr;  // [channel]: what the zero point adds to a sum
   IntegerOutput output;                    // rows: pixels
 };
@@ -111,6 +124,7 @@ struct IntegerTable {
   void (*depthwise)(const DepthwiseRow& row);
   int64_t depthwise_lanes;  // of a vector of channels
   int64_t depthwise_taps;   // that a lane multiplies at once: 2 with weights of 16 bits, 4 with bytes
+  bool (*shares_columns)(const DepthwiseStep& step);  // null: never
   // Of windows: the largest byte of each channel; and (sum of the taps + start) * scale.
   void (*largest)(const uint8_t* const* taps, int64_t count, int64_t channels, uint8_t* out);
   void (*average)(const uint8_t* const* taps, int64_t count, int64_t channels, int32_t start, float scale,
