@@ -95,15 +95,17 @@ class Oracle {
     return found == values_.end() ? nullptr : &found->second;
   }
 
-  // `target` from `operands` through the nodes that implement one of `origins`, and through those that no
-  // layer of the engine implements (they were removed as doing nothing); other values are the oracle's own.
-  // Adds the tolerance of every node on the way to `limit`.
+  // `target` from `operands` through the nodes that implement one of `origins`, through those that no layer
+  // of the engine implements (they were removed as doing nothing), and through those that only move what
+  // the layer reads (it may do its work in front of them); other values are the oracle's own. Adds the
+  // tolerance of every node on the way to `limit`.
   Tensor evaluate(ValueId target, const std::set<std::string>& origins, Values& operands, DType compute_type,
                   double& limit) const {
     if (const auto found = operands.find(target); found != operands.end()) return found->second;
     const Value& value = graph_.value(target);
     if (value.is_constant()) return value.constant;
-    if (value.producer == kNoNode || !implements(graph_.node(value.producer), origins))
+    if (value.producer == kNoNode || !(implements(graph_.node(value.producer), origins) ||
+                                       moves_operand(graph_.node(value.producer), operands)))
       return values_.at(target);
     const Node& node = graph_.node(value.producer);
     std::vector<Tensor> inputs;
@@ -147,6 +149,12 @@ class Oracle {
                          [&](const Origin& origin) { return names.contains(origin.name); });
     };
     return in(origins) || (!node.origins.empty() && !in(kept_));
+  }
+
+  static bool moves_operand(const Node& node, const Values& operands) {
+    const bool moves =
+        std::holds_alternative<ReshapeOp>(node.op) || std::holds_alternative<Transpose>(node.op);
+    return moves && operands.contains(node.inputs[0]);
   }
 
   void learn_symbols(const Shape& shape, const Extents& extents) {
