@@ -233,13 +233,24 @@ Choice choice_from(const Json& json) {
 
 // --- memory
 
+// As the graph's text names them, so that a plan that was read is written as it was.
+std::vector<ValueId> in_text_order(const Graph& graph) {
+  std::vector<ValueId> values = graph.inputs();
+  for (size_t v = 0; v < graph.value_count(); ++v)
+    if (const auto id = static_cast<ValueId>(v); graph.value(id).is_constant()) values.push_back(id);
+  for (const NodeId node : graph.order())
+    for (const ValueId output : graph.node(node).outputs)
+      if (output != kNoValue) values.push_back(output);
+  return values;
+}
+
 // A list and not an object: an object of 100,000 names takes seconds to write and to read, because it keeps
 // their order.
 Json to_json(const Graph& graph, const MemoryPlan& memory) {
   Json placements = Json::array();
-  for (size_t v = 0; v < memory.placements.size(); ++v) {
-    const Placement& p = memory.placements[v];
-    const std::string& name = graph.value(static_cast<ValueId>(v)).name;
+  for (const ValueId v : in_text_order(graph)) {
+    const Placement& p = memory.placements[static_cast<size_t>(v)];
+    const std::string& name = graph.value(v).name;
     switch (p.kind) {
       case Placement::Kind::None:
         break;

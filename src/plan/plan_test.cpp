@@ -91,6 +91,19 @@ TEST(Plan, ReadsBackWhatWasWritten) {
   EXPECT_EQ(read->to_bytes(), bytes);
 }
 
+// The graph has a constant behind a node, as rewrites leave it; its text has constants first.
+TEST(Plan, WhatWasReadIsWrittenAsItWas) {
+  const auto bytes = make_plan("fake 1", R"(graph "model" {
+  input %x: float32[n, 1, 2, 2]
+  const %w: float32[1, 1, 1, 1] = [2]
+  %a: float32[n, 1, 2, 2] = Conv "conv" (%x, %w) {kernel=[1, 1]}
+  const %y: float32[1] = [3]
+  %b: float32[n, 1, 2, 2] = Pointwise "add" (%a, %y) {code=Add}
+  output %b
+})")->to_bytes();
+  EXPECT_EQ(Plan::from_bytes(bytes, "test.engine")->to_bytes(), bytes);
+}
+
 TEST(Plan, OptionalInputsMayBeAbsent) {
   const auto plan = make_plan("fake 1", R"(graph "model" {
   input %x: float32[n, 1, 2, 2]
