@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "backend/cuda/codegen/generated_check.h"
+#include "backend/cuda/conv/conv_check.h"
 
 namespace lathe::cuda {
 GeneratedFamily stem_family();
 namespace {
 
+// The family's tactics are few: all of them are emulated.
 LayerCase stem(const Conv& op, const Extents& image, int64_t channels) {
-  LayerCase layer{
-      .op = op,
-      .inputs = {{.extents = image},
-                 {.extents = {channels, image[1], op.kernel[0], op.kernel[1]}, .constant = true}}};
-  layer.allowed_types = {DType::Float16, DType::BFloat16};
-  layer.tolerance = 1e-5;
-  layer.rounding = 1.1;
-  return layer;
+  return convolution(op, image, channels, 100);
 }
 
 TEST(CudaStem, ReadsPlanesAndWritesChannelsLast) {

@@ -8,7 +8,7 @@
 namespace lathe::cuda {
 
 // A convolution without bias of `image` (N, C, H, W) to `channels`, with constant weights.
-inline LayerCase convolution(const Conv& op, const Extents& image, int64_t channels) {
+inline LayerCase convolution(const Conv& op, const Extents& image, int64_t channels, int emulated = 3) {
   LayerCase layer{
       .op = op,
       .inputs = {{.extents = image},
@@ -16,7 +16,7 @@ inline LayerCase convolution(const Conv& op, const Extents& image, int64_t chann
   layer.allowed_types = {DType::Float16, DType::BFloat16};
   layer.tolerance = 1e-5;
   layer.rounding = 1.1;
-  layer.emulated = 3;
+  layer.emulated = emulated;
   return layer;
 }
 
