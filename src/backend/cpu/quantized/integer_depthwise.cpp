@@ -47,8 +47,7 @@ class PreparedIntegerDepthwise final : public PreparedLayer {
 
   size_t scratch_bytes() const override { return static_cast<size_t>(member_bytes_ * threads_); }
   int members(int available) const override {
-    const auto products = static_cast<double>(windows_.lines() * pixels_ * windows_.taps() *
-                                              std::max<int64_t>(1, shared_.kernel));
+    const auto products = static_cast<double>(windows_.lines() * pixels_ * windows_.taps() * shared_.kernel);
     return members_for(products * static_cast<double>(windows_.channels()) / 8, available);
   }
   void run(const LayerArgs& args, const Worker& worker) const override {
@@ -123,11 +122,11 @@ class IntegerDepthwiseKernel final : public LayerKernel {
     int64_t all = 1;
     for (const int64_t kernel : op.kernel) all *= kernel;
     shared_ = shared_step(table_, op);
-    const int64_t columns = std::max<int64_t>(1, shared_.kernel),
+    const int64_t columns = shared_.kernel,
                   groups = (all / columns + table_.depthwise_taps - 1) / table_.depthwise_taps * columns,
                   padded = round_up(channels_, table_.depthwise_lanes);
     const int64_t weights = round_up(padded * groups * 4, 64), size = weights + padded * 12;
-    block_ = pack.packed(shared_.kernel > 0 ? "columns" : "integers", size, [&] {
+    block_ = pack.packed(shared_.kernel > 1 ? "columns" : "integers", size, [&] {
       std::vector<std::byte> bytes(static_cast<size_t>(size));
       write(query, all, groups, padded, bytes.data(), bytes.data() + weights);
       return bytes;
@@ -144,7 +143,7 @@ class IntegerDepthwiseKernel final : public LayerKernel {
     const WindowSpec spec{op.kernel, op.strides, op.dilations, op.pads_begin, op.pads_end, op.auto_pad};
     std::vector<WindowAxis> axes = resolve_window(spec, Extents(x.begin() + 2, x.end()));
     const int64_t pixels = axes.back().output;
-    if (shared_.kernel > 0) {  // a column is a window of its own
+    if (shared_.kernel > 1) {  // a column is a window of its own
       axes.back().output = shared_.columns(pixels);
       axes.back().kernel = axes.back().stride = 1;
     }
@@ -168,7 +167,7 @@ class IntegerDepthwiseKernel final : public LayerKernel {
     auto* const scale = reinterpret_cast<float*>(rest);
     auto* const zero_products = reinterpret_cast<int32_t*>(scale + 2 * padded);
     const int64_t lanes = table_.depthwise_lanes, at_once = table_.depthwise_taps, bytes = 4 / at_once,
-                  columns = std::max<int64_t>(1, shared_.kernel);
+                  columns = shared_.kernel;
     for (int64_t c = 0; c < channels_; ++c) {
       int32_t sum = 0;
       for (int64_t t = 0; t < all; ++t) {

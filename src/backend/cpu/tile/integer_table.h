@@ -89,7 +89,7 @@ struct IntegerPanel {
 // How far windows extend along a line, and from one to the next. A kernel that shares columns turns each
 // column of the image around once for all windows that have it.
 struct DepthwiseStep {
-  int64_t kernel = 0, stride = 1;
+  int64_t kernel = 1, stride = 1;  // of one column: nothing is shared
 
   // How many windows are computed for a line of `pixels`, and the columns that they have.
   static int64_t windows(int64_t pixels) { return (pixels + 3) / 4 * 4; }
@@ -102,7 +102,7 @@ struct DepthwiseRow {
   // column, [column][taps]. `taps` is a multiple of depthwise_taps.
   const uint8_t* const* tap_addresses = nullptr;
   int64_t taps = 0;
-  DepthwiseStep shared;  // kernel 0: no columns are
+  DepthwiseStep shared;
   // [channel vector][taps / depthwise_taps][columns of a window that are shared][lanes][4 bytes]
   const std::byte* weights = nullptr;
   const int32_t* zero_products = nullptr;  // [channel]: what the zero point adds to a sum
