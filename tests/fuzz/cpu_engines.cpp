@@ -31,9 +31,9 @@ std::vector<OptimizationProfile> profiles_of(const Network& network, bool two) {
   return all;
 }
 
-void add_cpu_engines(const std::vector<Source>& models, std::vector<EngineFile>& files) {
+void add_cpu_engines(const std::vector<Source>& models, int threads, std::vector<EngineFile>& files) {
   NullObserver quiet;
-  const auto backend = open_backend({.threads = 2});
+  const auto backend = open_backend({.threads = threads});
   Builder builder(backend, quiet);
   for (size_t i = 0; i < models.size(); ++i) {
     const Network network = parse(builder, models[i]);

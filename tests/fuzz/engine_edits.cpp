@@ -253,12 +253,12 @@ Outcome run_case(const std::vector<EngineFile>& files, int64_t n, const std::str
 
 }  // namespace
 
-Case prepare_engine_edits(const std::string& keep) {
+Case prepare_engine_edits(const Setup& setup) {
   const auto files = std::make_shared<std::vector<EngineFile>>();
   const std::vector<Source> models = source_models();
-  add_cpu_engines(models, *files);
+  add_cpu_engines(models, setup.threads, *files);
   add_cuda_engines(models, *files);
-  return [files, keep](int64_t n) { return run_case(*files, n, keep); };
+  return [files, setup](int64_t n) { return run_case(*files, n, setup.keep); };
 }
 
 }  // namespace fuzz

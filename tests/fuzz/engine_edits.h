@@ -8,7 +8,7 @@
 namespace fuzz {
 
 // Cases over engines for the CPU, and where this build has the CUDA backend also for a GPU that is only
-// described by a file. `keep`: where a case writes its file before it uses it; empty: nowhere.
-Case prepare_engine_edits(const std::string& keep);
+// described by a file.
+Case prepare_engine_edits(const Setup& setup);
 
 }  // namespace fuzz

@@ -20,7 +20,7 @@ lathe::Network parse(lathe::Builder& builder, const Source& source);
 // Symbols from 1 to 16; with a second profile, which leaves no choice.
 std::vector<lathe::OptimizationProfile> profiles_of(const lathe::Network& network, bool two);
 
-void add_cpu_engines(const std::vector<Source>& models, std::vector<EngineFile>& files);
+void add_cpu_engines(const std::vector<Source>& models, int threads, std::vector<EngineFile>& files);
 // Nothing where this build has no CUDA backend (no_cuda_engines.cpp).
 void add_cuda_engines(const std::vector<Source>& models, std::vector<EngineFile>& files);
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// usage: fuzz engines|models|all [--seconds=60] [--count=N] [--first=N] [--case=N [--keep=FILE]]
+// usage: fuzz engines|models|all [--seconds=60] [--count=N] [--first=N] [--threads=2] [--case=N [--keep=FILE]]
 //
 // `all` shares the seconds out. --seconds=0 --count=100000: that many, however long it takes. Case numbers
 // are seeds: --case=N runs one case again, in this process, so that a debugger or a sanitizer sees it; --keep
-// writes the case's file first.
+// writes the case's file first. --threads=1 where such programs run side by side, one on each core.
 #include <charconv>
 #include <cstdio>
 #include <cstring>
@@ -26,13 +26,14 @@ double number_of(std::string_view word) {
   return value;
 }
 
-fuzz::Case prepare_cases(const std::string& what, const std::string& keep) {
-  return what == "engines" ? fuzz::prepare_engine_edits(keep) : fuzz::prepare_model_mutants(keep);
+fuzz::Case prepare_cases(const std::string& what, const fuzz::Setup& setup) {
+  return what == "engines" ? fuzz::prepare_engine_edits(setup) : fuzz::prepare_model_mutants(setup);
 }
 
 // Findings, for the exit code.
-int64_t run(const std::string& program, const std::string& what, const fuzz::Limits& limits) {
-  const auto prepare = [&] { return prepare_cases(what, ""); };
+int64_t run(const std::string& program, const std::string& what, const fuzz::Limits& limits,
+            const fuzz::Setup& setup) {
+  const auto prepare = [&] { return prepare_cases(what, setup); };
   const fuzz::Tally tally = fuzz::run_cases(program + " " + what, limits, prepare);
   std::printf("%s: %ld cases, %ld accepted, %ld refused, %ld findings\n", what.c_str(),
               static_cast<long>(tally.cases), static_cast<long>(tally.accepted),
@@ -48,7 +49,7 @@ int run_all(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "all";
   fuzz::Limits limits;
   double one = -1;
-  std::string keep;
+  fuzz::Setup setup;
   for (int i = 2; i < argc; ++i) {
     const std::string_view word = argv[i];
     if (word.starts_with("--seconds="))
@@ -60,21 +61,23 @@ int run_all(int argc, char** argv) {
     else if (word.starts_with("--case="))
       one = number_of(word);
     else if (word.starts_with("--keep="))
-      keep = word.substr(7);
+      setup.keep = word.substr(7);
+    else if (word.starts_with("--threads="))
+      setup.threads = static_cast<int>(number_of(word));
     else
       throw std::runtime_error("unknown option " + std::string(word));
   }
   if (what != "engines" && what != "models" && what != "all")
     throw std::runtime_error("engines, models or all?");
   if (one >= 0) {
-    const auto run_case = prepare_cases(what, keep);
+    const auto run_case = prepare_cases(what, setup);
     const bool accepted = run_case(static_cast<int64_t>(one)) == fuzz::Outcome::Accepted;
     std::puts(accepted ? "accepted" : "refused");
     return 0;
   }
-  if (what != "all") return run(argv[0], what, limits) > 0 ? 1 : 0;
+  if (what != "all") return run(argv[0], what, limits, setup) > 0 ? 1 : 0;
   limits.seconds /= 2;
-  const int64_t findings = run(argv[0], "engines", limits) + run(argv[0], "models", limits);
+  const int64_t findings = run(argv[0], "engines", limits, setup) + run(argv[0], "models", limits, setup);
   return findings > 0 ? 1 : 0;
 }
 

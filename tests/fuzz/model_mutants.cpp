@@ -442,9 +442,11 @@ bool is_large(const Graph& graph, const OptimizationProfile& profile, const std:
 }
 
 struct Models {
+  explicit Models(int threads) : backend(open_backend({.threads = threads})), builder(backend, quiet) {}
+
   NullObserver quiet;
-  std::shared_ptr<const Backend> backend = open_backend({.threads = 2});
-  Builder builder{backend, quiet};
+  std::shared_ptr<const Backend> backend;
+  Builder builder;
   std::vector<std::vector<Field>> trees;
 };
 
@@ -466,11 +468,11 @@ Outcome run_case(Models& models, int64_t n, const std::string& keep) {
 
 }  // namespace
 
-Case prepare_model_mutants(const std::string& keep) {
-  const auto models = std::make_shared<Models>();
+Case prepare_model_mutants(const Setup& setup) {
+  const auto models = std::make_shared<Models>(setup.threads);
   for (const Source& source : source_models())
     models->trees.push_back(read_fields(onnx::as_bytes(source.onnx), Message::Model));
-  return [models, keep](int64_t n) { return run_case(*models, n, keep); };
+  return [models, setup](int64_t n) { return run_case(*models, n, setup.keep); };
 }
 
 }  // namespace fuzz

@@ -8,7 +8,6 @@
 
 namespace fuzz {
 
-// `keep`: where a case writes its file before it uses it; empty: nowhere.
-Case prepare_model_mutants(const std::string& keep);
+Case prepare_model_mutants(const Setup& setup);
 
 }  // namespace fuzz

@@ -23,6 +23,12 @@ struct Tally {
   int64_t accepted = 0, refused = 0;  // ran, or was an Input error
 };
 
+// How cases are made and run.
+struct Setup {
+  std::string keep;  // where a case writes its file before it uses it; empty: nowhere
+  int threads = 2;   // of the backend that builds and runs it
+};
+
 // What a case came to. Anything else it throws is a finding.
 enum class Outcome { Accepted, Refused };
 
