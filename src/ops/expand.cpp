@@ -80,6 +80,7 @@ std::vector<ResultInfo> infer_tile(const Tile& op, const InferContext& context) 
   ResultInfo result{x.dtype, {}};
   const auto repeats = op.repeats ? op.repeats : known_integers(context, 1, "the repeats");
   if (!repeats) {
+    expect_list(context, 1, "the repeats", context.rank(0));
     result.shape = data_dependent_shape(context, context.rank(0), kUnboundedUpper);
     return {result};
   }

@@ -25,6 +25,13 @@ void expect_shape(const InferContext& context, size_t input, std::string_view na
   }
 }
 
+void expect_list(const InferContext& context, size_t input, std::string_view name, int64_t count) {
+  const Shape& shape = context.input(input).shape;
+  if (shape.size() == 1 && (!shape[0].is_constant() || shape[0] == Dim(count))) return;
+  throw_input_error(std::string(name) + " must be one-dimensional with " + std::to_string(count) +
+                    " entries; the shape is " + to_string(shape));
+}
+
 void expect_elements(const InferContext& context, size_t input, std::string_view name, int64_t count) {
   const Shape& shape = context.input(input).shape;
   Dim elements = Dim(1);

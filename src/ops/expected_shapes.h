@@ -16,6 +16,8 @@ namespace lathe {
 void expect_rank(const InferContext& context, size_t input, std::string_view name, int64_t rank);
 // Dims count where both are constants.
 void expect_shape(const InferContext& context, size_t input, std::string_view name, const Shape& expected);
+// One dim of `count` numbers: a list with an entry for each axis, dim or bound that it speaks of.
+void expect_list(const InferContext& context, size_t input, std::string_view name, int64_t count);
 // As many elements, whatever the dims.
 void expect_elements(const InferContext& context, size_t input, std::string_view name, int64_t count);
 void expect_dtype(const InferContext& context, size_t input, std::string_view name, DType dtype);

@@ -51,5 +51,25 @@ TEST(ExpectElements, OneNumberIsOneNumber) {
           "a limit");
 }
 
+// Kernels read as many as there are axes: a list whose length only a run finds is checked then.
+TEST(ExpectList, AnEntryForEachAxis) {
+  const Value x = typed(DType::Float32, {1, 4, 6}), two = typed(DType::Int64, {2}),
+              n = typed(DType::Int64, {Dim::symbol("n")}), absent = {};
+  const Value three = typed(DType::Int64, {3}), rows = typed(DType::Int64, {Dim::symbol("n"), 0});
+  const auto refused = [](const Op& op, const std::vector<Value>& values, const std::string& what) {
+    expect_says(input_error([&] { infer_values(op, values); }), what);
+  };
+  infer_values(Slice{}, {x, two, n, n, n});
+  refused(Slice{}, {x, two, rows}, "the ends must be one-dimensional with 2 entries; the shape is [n, 0]");
+  refused(Slice{}, {x, two, three}, "the ends must be one-dimensional with 2 entries; the shape is [3]");
+  refused(Slice{}, {x, two, two, three}, "the axes must be one-dimensional with 2 entries");
+  refused(Slice{}, {x, two, two, two, three}, "the steps must be one-dimensional with 2 entries");
+  infer_values(Tile{}, {x, n});
+  refused(Tile{}, {x, two}, "the repeats must be one-dimensional with 3 entries; the shape is [2]");
+  infer_values(Pad{}, {x, n});
+  refused(Pad{}, {x, two}, "the pads must have 6 elements; the shape is [2]");
+  refused(Pad{}, {x, three, absent, known(i64s({0, 2}))}, "the pads must have 4 elements; the shape is [3]");
+}
+
 }  // namespace
 }  // namespace lathe

@@ -160,6 +160,8 @@ std::vector<ResultInfo> infer_pad(const Pad& op, const InferContext& context) {
   if (context.has(2)) expect_elements(context, 2, "the value", 1);
   const auto given = op.pads ? op.pads : known_integers(context, 1, "the pads");
   const auto axes = known_integers(context, 3, "the axes");
+  if (!given && (!context.has(3) || axes))
+    expect_elements(context, 1, "the pads", 2 * (axes ? static_cast<int64_t>(axes->size()) : rank));
   if (!given || (context.has(3) && (!axes || !is_static(*axes)))) {
     return {{x.dtype, data_dependent_shape(context, rank, kUnboundedUpper)}};
   }

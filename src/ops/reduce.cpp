@@ -209,6 +209,7 @@ std::vector<Tensor> evaluate_reduce(const Reduce& op, const EvaluateContext& con
   const Ints* listed = op.axes ? &*op.axes : context.has(1) ? &from_input : nullptr;
   const std::vector<bool> reduced = reduced_axes(op, listed, x.rank());
   Tensor result = Tensor::allocate(x.dtype(), to_extents(known_result(op, to_shape(x.extents()), reduced)));
+  if (result.size() == 0) return {std::move(result)};  // whatever the extents beside the zero are
   const std::vector<int64_t> inside = offsets_over(x.extents(), reduced, true);
   const std::vector<int64_t> starts = offsets_over(x.extents(), reduced, false);
   check(static_cast<int64_t>(starts.size()) == result.size(), "a reduction lost elements");

@@ -126,6 +126,11 @@ TEST(Reduce, EmptySetsGiveTheNeutralElement) {
   EXPECT_EQ(reduce(ReduceKind::Max, i, Ints{1}).to_int64s()[0], -128);
 }
 
+TEST(Reduce, AbsurdExtentsBesideNoneCostNothing) {
+  const Tensor x = Tensor::allocate(DType::Float32, {0, int64_t{1} << 40});
+  EXPECT_EQ(reduce(ReduceKind::Sum, x, Ints{1}).size(), 0);
+}
+
 TEST(Reduce, BigIntegersStayExact) {
   const int64_t big = (int64_t{1} << 60) + 1;
   EXPECT_EQ(reduce(ReduceKind::Sum, Tensor::from<int64_t>({2}, {big, 1}), Ints{0}).to_int64s()[0], big + 1);

@@ -85,7 +85,9 @@ TEST(DftOp, ShapesAndErrors) {
 }
 
 TEST(DftOp, LengthsThatNobodyWaitsFor) {
-  expect_says(input_error([] { run_op(DFT{}, {f32s({2, 1}, {1, 2}), scalar(int64_t{1} << 40)}); }),
+  expect_says(input_error([] {
+                run_op(DFT{}, {f32s({2, 1}, {1, 2}), scalar(int64_t{1} << 40)});
+              }),
               "the length is 1099511627776, at most 67108864");
 }
 

@@ -2,7 +2,9 @@
 //
 // Slice: a strided copy whose strides are the input's times the steps.
 #include <algorithm>
+#include <array>
 #include <string>
+#include <string_view>
 
 #include "base/error.h"
 #include "ops/expected_shapes.h"
@@ -132,6 +134,9 @@ Shape sliced_by_inputs(const InferContext& context) {
   const Shape& x = context.input(0).shape;
   const int64_t rank = context.rank(0);
   const int64_t count = shape_input_length(context, 1);
+  constexpr std::array<std::string_view, 5> kLists = {"", "", "the ends", "the axes", "the steps"};
+  for (size_t i = 2; i < kLists.size(); ++i)
+    if (context.has(i)) expect_list(context, i, kLists[i], count);
   const auto axes = known_ints(context, 3, default_axes(static_cast<size_t>(count)));
   const auto steps = known_ints(context, 4, Ints(static_cast<size_t>(count), 1));
   Shape unknown;

@@ -94,6 +94,13 @@ bool is_known(const LayerQuery& query, size_t input) {
   return !node.has_op_input(input) || query.graph.value(node.inputs[input]).is_constant();
 }
 
+// Starts or ends that a run brings: as many as there are axes, which the shape rule has seen to.
+bool is_list_of_integers(const LayerQuery& query, const Tactic& t, size_t input) {
+  const Shape& shape = query.graph.value(query.layer().inputs[input]).shape;
+  return shape.size() == 1 && shape[0].is_constant() &&
+         (t.inputs[input].dtype == DType::Int64 || t.inputs[input].dtype == DType::Int32);
+}
+
 std::vector<Tactic> list_slice(const LayerQuery& query, const Machine&) {
   const Node& node = query.layer();
   const auto* op = std::get_if<Slice>(&node.op);
@@ -103,6 +110,8 @@ std::vector<Tactic> list_slice(const LayerQuery& query, const Machine&) {
     t.support = Support::no("a copy applies no epilogue");
   else if (dtype_info(t.outputs[0].dtype).bits < 8)
     t.support = Support::no("elements are smaller than a byte");
+  else if (!is_list_of_integers(query, t, 1) || !is_list_of_integers(query, t, 2))
+    t.support = Support::no("starts or ends are not a fixed number of int64 or int32");
   else if (!is_known(query, 3) || !is_known(query, 4))
     t.support = Support::no("axes or steps are known only at run time");
   return {t};
