@@ -16,7 +16,7 @@
 namespace lathe {
 
 // Instructions of a CPU, each for itself: a CPU may have FP16 and no AMX, or AMX and no FP16.
-enum class CpuFeature : uint8_t { Avx2, Avx512, Vnni, Bf16, Fp16, AmxBf16, AmxInt8, AmxFp16, AvxVnni };
+enum class CpuFeature : uint8_t { Avx2, Avx512, Vnni, Bf16, Fp16, AmxBf16, AmxInt8, AmxFp16, AvxVnni, Vbmi };
 
 class CpuFeatures {
  public:

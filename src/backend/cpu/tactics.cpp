@@ -66,6 +66,7 @@ TacticFamily integer_product_tactics();
 TacticFamily integer_depthwise_tactics();
 TacticFamily weight_only_tactics();
 TacticFamily byte_pool_tactics();
+TacticFamily byte_function_tactics();
 TacticFamily depthwise_block_tactics();
 TacticFamily feed_forward_tactics();
 TacticFamily tile_matmul_tactics();
@@ -106,6 +107,7 @@ std::vector<TacticFamily> tactic_families() {
       pool_tactics(),
       row_pool_tactics(),
       byte_pool_tactics(),
+      byte_function_tactics(),
       reformat_tactics(),
       pointwise_tactics(),
       layer_norm_tactics(),

@@ -129,13 +129,14 @@ void read_features(CpuInfo& info) {
   info.features.add(CpuFeature::AmxBf16, amx && bit(seven.edx, 22));
   info.features.add(CpuFeature::AmxInt8, amx && bit(seven.edx, 25));
   info.features.add(CpuFeature::AmxFp16, amx && bit(seven_one.eax, 21));
+  info.features.add(CpuFeature::Vbmi, avx512 && bit(seven.ecx, 1));
   info.features.add(CpuFeature::AvxVnni, avx2 && bit(seven_one.eax, 4));
 }
 
 constexpr std::array<std::pair<Isa, std::string_view>, 4> kIsaNames = {
     {{Isa::Avx2, "avx2"}, {Isa::Avx512, "avx512"}, {Isa::Avx512Bf16, "avx512_bf16"}, {Isa::Amx, "amx"}}};
 
-constexpr std::array<std::pair<CpuFeature, std::string_view>, 9> kFeatureNames = {
+constexpr std::array<std::pair<CpuFeature, std::string_view>, 10> kFeatureNames = {
     {{CpuFeature::Avx2, "avx2"},
      {CpuFeature::Avx512, "avx512"},
      {CpuFeature::Vnni, "avx512_vnni"},
@@ -144,7 +145,8 @@ constexpr std::array<std::pair<CpuFeature, std::string_view>, 9> kFeatureNames =
      {CpuFeature::AmxBf16, "amx_bf16"},
      {CpuFeature::AmxInt8, "amx_int8"},
      {CpuFeature::AmxFp16, "amx_fp16"},
-     {CpuFeature::AvxVnni, "avx_vnni"}}};
+     {CpuFeature::AvxVnni, "avx_vnni"},
+     {CpuFeature::Vbmi, "avx512_vbmi"}}};
 
 CpuFeature feature_from_name(std::string_view name, std::string_view source) {
   for (const auto& [feature, known] : kFeatureNames)
@@ -233,11 +235,11 @@ CpuFeatures features_within(Isa cap) {
     case Isa::Avx512:
       return {Avx2, Avx512, Vnni};
     case Isa::Avx512Bf16:
-      return {Avx2, Avx512, Vnni, Bf16};
+      return {Avx2, Avx512, Vnni, Vbmi, Bf16};
     case Isa::Amx:
       break;
   }
-  return {Avx2, Avx512, Vnni, Bf16, Fp16, AmxBf16, AmxInt8, AmxFp16, AvxVnni};
+  return {Avx2, Avx512, Vnni, Vbmi, Bf16, Fp16, AmxBf16, AmxInt8, AmxFp16, AvxVnni};
 }
 
 namespace {

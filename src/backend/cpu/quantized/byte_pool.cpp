@@ -47,7 +47,8 @@ class PreparedBytePool final : public PreparedLayer {
   size_t scratch_bytes() const override { return static_cast<size_t>(member_bytes_ * threads_); }
   int members(int available) const override {
     const auto taps = static_cast<double>(windows_.lines() * windows_.pixels() * windows_.taps());
-    return members_for(0.03 * taps * static_cast<double>(windows_.channels()), available);
+    const int64_t most = std::clamp<int64_t>(windows_.lines(), 1, available);
+    return members_for(0.01 * taps * static_cast<double>(windows_.channels()), static_cast<int>(most));
   }
   void run(const LayerArgs& args, const Worker& worker) const override {
     const Worker::Range lines = worker.slice(windows_.lines());

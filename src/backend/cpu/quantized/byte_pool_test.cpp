@@ -40,10 +40,16 @@ TEST(BytePool, AveragesWithAndWithoutPadding) {
   }
 }
 
+// Channels of one vector and of several, few, and with a rest; more pixels than bytes add up in 16 bits.
 TEST(BytePool, MeansOfImages) {
-  const auto ran = check_grids(byte_pool_tactics(), text("2, 19, 7, 7", "2, 19, 1, 1", "",
-                                                         "Reduce \"r\" (%x) {kind=Mean, axes=[2, 3]}"));
-  EXPECT_GE(count_with(ran, "-> float32"), 1);
+  for (const auto& [x, y] : {std::pair("2, 19, 7, 7", "2, 19, 1, 1"),
+                             {"1, 32, 20, 33", "1, 32, 1, 1"},
+                             {"1, 150, 3, 5", "1, 150, 1, 1"},
+                             {"1, 264, 17, 31", "1, 264, 1, 1"}}) {
+    const auto ran =
+        check_grids(byte_pool_tactics(), text(x, y, "", "Reduce \"r\" (%x) {kind=Mean, axes=[2, 3]}"));
+    EXPECT_GE(count_with(ran, "-> float32"), 1);
+  }
 }
 
 TEST(BytePool, SaysWhatIsInTheWay) {

@@ -129,7 +129,6 @@ struct IntegerTable {
   void (*largest)(const uint8_t* const* taps, int64_t count, int64_t channels, uint8_t* out);
   void (*average)(const uint8_t* const* taps, int64_t count, int64_t channels, int32_t start, float scale,
                   float* out);
-  void (*look_up)(const uint8_t* in, int64_t count, const uint8_t* table, uint8_t* out);  // table[in]
 };
 
 // Pairs:

@@ -123,6 +123,23 @@ int assign_step_slots(const PointwiseProgram& program, int first_free, std::vect
   return slots;
 }
 
+// The program without a rounding to the grid of its result and a clip to the grid's range at its end: bytes
+// are stored so in any case.
+PointwiseProgram without_storing_steps(PointwiseProgram program, const std::optional<ByteGrid>& grid) {
+  if (!grid) return program;
+  std::vector<PointwiseStep>& steps = program.steps;
+  const float low = (0 - grid->zero) * grid->scale, high = (255 - grid->zero) * grid->scale,
+              half = 0.5f * grid->scale;
+  const auto is_stored_so = [&](const PointwiseStep& step) {
+    if (step.code == PointwiseCode::RoundTo) return step.alpha == grid->scale;
+    return step.code == PointwiseCode::Clip && step.alpha < low + half && step.beta > high - half;
+  };
+  while (steps.size() > 1 && is_stored_so(steps.back()) &&
+         steps.back().operands[0] == program.input_count + static_cast<int>(steps.size()) - 2)
+    steps.pop_back();
+  return program;
+}
+
 }  // namespace
 
 Support PointwiseEvaluator::supports(const PointwiseProgram& program, std::span<const DType> inputs,
@@ -162,7 +179,7 @@ PointwiseEvaluator::PointwiseEvaluator(const PointwiseProgram& program, std::vec
     inputs_[i].dtype = inputs[i].type.dtype;
     inputs_[i].grid = inputs[i].grid;
   }
-  compile(program, isa);
+  compile(without_storing_steps(program, output.grid), isa);
   set_walk(inputs, output);
 }
 

@@ -39,6 +39,9 @@ inline IntVec widen_bytes(const uint8_t* p, IntVec zero) {
 inline IntVec iset16(int value) {
   return _mm256_set1_epi16(static_cast<int16_t>(value));
 }
+inline IntVec iadd16(IntVec a, IntVec b) {
+  return _mm256_add_epi16(a, b);
+}
 // Byte i of `first` and of `second` as pair i.
 inline IntVec pair_bytes(const uint8_t* first, const uint8_t* second) {
   const __m128i a = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(first)),

@@ -36,6 +36,9 @@ inline IntVec widen_bytes(const uint8_t* p, IntVec zero) {
 inline IntVec iset16(int value) {
   return _mm512_set1_epi16(static_cast<int16_t>(value));
 }
+inline IntVec iadd16(IntVec a, IntVec b) {
+  return _mm512_add_epi16(a, b);
+}
 inline IntVec pair_bytes(const uint8_t* first, const uint8_t* second) {
   const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(first)),
                 b = _mm_loadu_si128(reinterpret_cast<const __m128i*>(second));

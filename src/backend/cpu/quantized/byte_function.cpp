@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Layers that make bytes of a grid from the bytes of one other value and from single constants: what they
+// compute is a table of 256 bytes. Activations between two roundings (x * sigmoid(x) in models that round x
+// as well), hard swish, roundings from one grid to another.
+//
+// Bytes: each element one read and one written. With AVX512-VBMI two permutations and a blend look up 64
+// elements, so that the floor is memory (or L2) bandwidth; without it one load for each element.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "backend/cpu/quantized/look_up.h"
+#include "backend/cpu/vector/own_tactic.h"
+#include "backend/integer_operands.h"
+#include "backend/whole_program.h"
+#include "ops/op_def.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr std::string_view kByteFunctionRunner = "ByteFunction";
+constexpr int64_t kBytes = 256;
+
+bool is_function(const Node& node) {
+  return std::holds_alternative<Pointwise>(node.op) || std::holds_alternative<PointwiseChain>(node.op);
+}
+
+// The one value that the layer reads, besides constants of one element; kNoValue: there are others.
+ValueId only_operand(const LayerQuery& query) {
+  ValueId only = kNoValue;
+  for (const ValueId id : query.layer().inputs) {
+    if (id == kNoValue) return kNoValue;
+    const Value& value = query.graph.value(id);
+    if (value.is_constant() && is_static(value.shape) && element_count(to_extents(value.shape)) == 1)
+      continue;
+    if (value.is_constant() || (only != kNoValue && only != id)) return kNoValue;
+    only = id;
+  }
+  return only;
+}
+
+// The number of each byte, in the last of as many dims as the operand has.
+Tensor all_numbers(const Value& operand, const ByteGrid& grid) {
+  std::vector<double> numbers;
+  for (int64_t q = 0; q < kBytes; ++q) numbers.push_back((static_cast<float>(q) - grid.zero) * grid.scale);
+  Extents extents(operand.shape.size(), 1);
+  extents.back() = kBytes;
+  return Tensor::from_doubles(operand.number_type(), extents, numbers);
+}
+
+std::array<uint8_t, kBytes> tabulate(const LayerQuery& query, ValueId operand, const ByteGrid& from,
+                                     const ByteGrid& to) {
+  const Node& node = query.layer();
+  std::vector<Tensor> inputs;
+  for (const ValueId id : node.inputs) {
+    const Value& value = query.graph.value(id);
+    inputs.push_back(id == operand ? all_numbers(value, from) : value.constant);
+  }
+  const DType type = query.graph.value(node.outputs[0]).number_type();
+  const std::vector<double> results = evaluate_node(node, {.inputs = inputs}, type)[0].to_doubles();
+  std::array<uint8_t, kBytes> table{};
+  for (size_t q = 0; q < table.size(); ++q) {
+    const double step = std::nearbyint(results[q] / to.scale) + to.zero;
+    table[q] = static_cast<uint8_t>(std::isnan(step) ? to.zero : std::clamp(step, 0.0, 255.0));
+  }
+  return table;
+}
+
+class PreparedByteFunction final : public PreparedLayer {
+ public:
+  PreparedByteFunction(const std::array<uint8_t, kBytes>& table, LookUp look_up, bool is_fast, int64_t count)
+      : table_(table), look_up_(look_up), nanoseconds_per_byte_(is_fast ? 0.02 : 0.3), count_(count) {}
+
+  int members(int available) const override {
+    return members_for(nanoseconds_per_byte_ * static_cast<double>(count_), available);
+  }
+  void run(const LayerArgs& args, const Worker& worker) const override {
+    const Worker::Range part = worker.slice(count_, 1024);
+    look_up_(static_cast<const uint8_t*>(args.inputs[operand]) + part.begin, part.end - part.begin,
+             table_.data(), static_cast<uint8_t*>(args.outputs[0]) + part.begin);
+  }
+
+  size_t operand = 0;  // the number of the input
+
+ private:
+  const std::array<uint8_t, kBytes> table_;
+  const LookUp look_up_;
+  const double nanoseconds_per_byte_;
+  const int64_t count_;
+};
+
+class ByteFunctionKernel final : public LayerKernel {
+ public:
+  ByteFunctionKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine)
+      : is_fast_(machine.has(CpuFeature::Vbmi)) {
+    const ValueId operand = only_operand(query);
+    const std::vector<ValueId>& inputs = query.layer().inputs;
+    operand_ = static_cast<size_t>(std::find(inputs.begin(), inputs.end(), operand) - inputs.begin());
+    table_ = tabulate(query, operand, *byte_grid(query.graph.value(operand), tactic.inputs[operand_]),
+                      *byte_grid(query.graph.value(query.layer().outputs[0]), tactic.outputs[0]));
+  }
+
+  std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
+    auto layer = std::make_unique<PreparedByteFunction>(table_, is_fast_ ? look_up_avx512_vbmi : look_up,
+                                                        is_fast_, element_count(context.outputs[0]));
+    layer->operand = operand_;
+    return layer;
+  }
+
+ private:
+  const bool is_fast_;
+  size_t operand_ = 0;
+  std::array<uint8_t, kBytes> table_{};
+};
+
+std::vector<Tactic> list_byte_function(const LayerQuery& query, const Machine& machine) {
+  const Node& node = query.layer();
+  if (!is_function(node) || node.outputs.size() != 1) return {};
+  const ValueId operand = only_operand(query);
+  if (operand == kNoValue) return {};
+  const Value &x = query.graph.value(operand), &y = query.graph.value(node.outputs[0]);
+  if (!byte_grid(x, {DType::UInt8, {}}) || !byte_grid(y, {DType::UInt8, {}}) || x.shape.empty() ||
+      x.shape != y.shape)
+    return {};
+  std::vector<Tactic> tactics;
+  for (const Format& format : {kLinear, kChannelsLast}) {
+    if (!format.is_linear() && y.shape.size() < 3) continue;
+    Tactic t = linear_tactic(query, kByteFunctionRunner,
+                             machine.has(CpuFeature::Vbmi) ? "byte_function_avx512_vbmi" : "byte_function");
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] != operand) continue;
+      t.inputs[i] = {DType::UInt8, format};
+      t.in_place_inputs.push_back(static_cast<int>(i));
+    }
+    t.outputs[0] = {DType::UInt8, format};
+    t.keeps_nan = false;
+    tactics.push_back(std::move(t));
+  }
+  return tactics;
+}
+
+std::unique_ptr<LayerKernel> make_byte_function(const LayerQuery& query, const Tactic& tactic,
+                                                const Machine& machine, const PackContext&) {
+  return std::make_unique<ByteFunctionKernel>(query, tactic, machine);
+}
+
+}  // namespace
+
+TacticFamily byte_function_tactics() {
+  return {kByteFunctionRunner, list_byte_function, make_byte_function};
+}
+
+}  // namespace lathe::cpu
