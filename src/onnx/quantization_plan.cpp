@@ -36,6 +36,7 @@ class QuantizationPlanner {
     for (size_t i = 0; i < graph_.nodes.size(); ++i)
       if (wants(i)) plan_node(i);
     if (plan_.readers.empty()) throw_input_error("nothing of the model can be quantised" + reasons());
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) plan_gate(i);
     share_grids();
     return std::move(plan_);
   }
@@ -172,6 +173,15 @@ class QuantizationPlanner {
       return leave(i, "no operand comes from a quantised convolution");
     read(i, 0);
     read(i, 1);
+  }
+
+  // A product with what others read quantised, as in squeeze-and-excitation: left as it is, it would need the
+  // tensor a second time, as floats.
+  void plan_gate(size_t i) {
+    const NodeProto& n = node(i);
+    if (!is_onnx_domain(n.domain) || n.op_type != "Mul" || matches_any(scope_.exclude, names_[i])) return;
+    for (size_t k = 0; k < n.inputs.size(); ++k)
+      if (plan_.activations.contains(n.inputs[k])) plan_.readers.emplace(i, k);
   }
 
   bool is_behind_convolution(std::string_view name) const {

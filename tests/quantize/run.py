@@ -21,6 +21,7 @@ import autocast  # noqa: E402
 import bisect_nodes  # noqa: E402
 import budget  # noqa: E402
 import fp8  # noqa: E402
+import gates  # noqa: E402
 import grid_limits  # noqa: E402
 import why  # noqa: E402
 import judge as reference  # noqa: E402
@@ -455,6 +456,7 @@ def main():
         bisect_nodes.run(t)
         against.run(t)
         grid_limits.run(t)
+        gates.run(t, judge, error)
         why.run(t)
         budget.run(t, images(8, 31))
     return t.finish("quantised models")
