@@ -3,6 +3,8 @@
 // Pointwise loops for AVX2.
 #include "backend/cpu/vector/vec_avx2.h"
 //
+#include "backend/cpu/vector/vec_integer_avx2.h"
+//
 #include "backend/cpu/vector/math.inc"
 #include "backend/cpu/vector/pointwise_table.h"
 #include "backend/cpu/vector/trigonometry.inc"
