@@ -7,12 +7,10 @@
 // Bytes: each element one read and one written. With AVX512-VBMI two permutations and a blend look up 64
 // elements, so that the floor is memory (or L2) bandwidth; without it one load for each element.
 #include <algorithm>
-#include <array>
-#include <cmath>
 
+#include "backend/cpu/quantized/byte_table.h"
 #include "backend/cpu/quantized/look_up.h"
 #include "backend/cpu/vector/own_tactic.h"
-#include "backend/integer_operands.h"
 #include "backend/whole_program.h"
 #include "ops/op_def.h"
 
@@ -20,7 +18,6 @@ namespace lathe::cpu {
 namespace {
 
 constexpr std::string_view kByteFunctionRunner = "ByteFunction";
-constexpr int64_t kBytes = 256;
 
 bool is_function(const Node& node) {
   return std::holds_alternative<Pointwise>(node.op) || std::holds_alternative<PointwiseChain>(node.op);
@@ -40,36 +37,28 @@ ValueId only_operand(const LayerQuery& query) {
   return only;
 }
 
-// The number of each byte, in the last of as many dims as the operand has.
-Tensor all_numbers(const Value& operand, const ByteGrid& grid) {
-  std::vector<double> numbers;
-  for (int64_t q = 0; q < kBytes; ++q) numbers.push_back((static_cast<float>(q) - grid.zero) * grid.scale);
-  Extents extents(operand.shape.size(), 1);
-  extents.back() = kBytes;
-  return Tensor::from_doubles(operand.number_type(), extents, numbers);
-}
-
-std::array<uint8_t, kBytes> tabulate(const LayerQuery& query, ValueId operand, const ByteGrid& from,
-                                     const ByteGrid& to) {
+ByteTable table_of(const LayerQuery& query, ValueId operand, const ByteGrid& from, const ByteGrid& to) {
   const Node& node = query.layer();
-  std::vector<Tensor> inputs;
-  for (const ValueId id : node.inputs) {
-    const Value& value = query.graph.value(id);
-    inputs.push_back(id == operand ? all_numbers(value, from) : value.constant);
-  }
-  const DType type = query.graph.value(node.outputs[0]).number_type();
-  const std::vector<double> results = evaluate_node(node, {.inputs = inputs}, type)[0].to_doubles();
-  std::array<uint8_t, kBytes> table{};
-  for (size_t q = 0; q < table.size(); ++q) {
-    const double step = std::nearbyint(results[q] / to.scale) + to.zero;
-    table[q] = static_cast<uint8_t>(std::isnan(step) ? to.zero : std::clamp(step, 0.0, 255.0));
-  }
-  return table;
+  return tabulate(from, to, [&](const std::vector<double>& numbers) {
+    std::vector<Tensor> inputs;
+    for (const ValueId id : node.inputs) {
+      const Value& value = query.graph.value(id);
+      if (id != operand) {
+        inputs.push_back(value.constant);
+        continue;
+      }
+      Extents extents(value.shape.size(), 1);  // the numbers lie along the last dim
+      extents.back() = static_cast<int64_t>(numbers.size());
+      inputs.push_back(Tensor::from_doubles(value.number_type(), extents, numbers));
+    }
+    const DType type = query.graph.value(node.outputs[0]).number_type();
+    return evaluate_node(node, {.inputs = inputs}, type)[0].to_doubles();
+  });
 }
 
 class PreparedByteFunction final : public PreparedLayer {
  public:
-  PreparedByteFunction(const std::array<uint8_t, kBytes>& table, LookUp look_up, bool is_fast, int64_t count)
+  PreparedByteFunction(const ByteTable& table, LookUp look_up, bool is_fast, int64_t count)
       : table_(table), look_up_(look_up), nanoseconds_per_byte_(is_fast ? 0.02 : 0.3), count_(count) {}
 
   int members(int available) const override {
@@ -84,7 +73,7 @@ class PreparedByteFunction final : public PreparedLayer {
   size_t operand = 0;  // the number of the input
 
  private:
-  const std::array<uint8_t, kBytes> table_;
+  const ByteTable table_;
   const LookUp look_up_;
   const double nanoseconds_per_byte_;
   const int64_t count_;
@@ -97,7 +86,7 @@ class ByteFunctionKernel final : public LayerKernel {
     const ValueId operand = only_operand(query);
     const std::vector<ValueId>& inputs = query.layer().inputs;
     operand_ = static_cast<size_t>(std::find(inputs.begin(), inputs.end(), operand) - inputs.begin());
-    table_ = tabulate(query, operand, *byte_grid(query.graph.value(operand), tactic.inputs[operand_]),
+    table_ = table_of(query, operand, *byte_grid(query.graph.value(operand), tactic.inputs[operand_]),
                       *byte_grid(query.graph.value(query.layer().outputs[0]), tactic.outputs[0]));
   }
 
@@ -111,7 +100,7 @@ class ByteFunctionKernel final : public LayerKernel {
  private:
   const bool is_fast_;
   size_t operand_ = 0;
-  std::array<uint8_t, kBytes> table_{};
+  ByteTable table_{};
 };
 
 std::vector<Tactic> list_byte_function(const LayerQuery& query, const Machine& machine) {

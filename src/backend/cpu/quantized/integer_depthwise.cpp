@@ -81,7 +81,10 @@ class PreparedIntegerDepthwise final : public PreparedLayer {
         plan_ ? static_cast<void*>(static_cast<std::byte*>(args.outputs[0]) + first * row.output.out_bytes)
               : values;
     table_.depthwise(row);
-    if (!plan_) epilogue_->apply(args, values, channels, first, pixels_, channels, channels);
+    if (plan_)
+      finish_stored(*plan_, row.output.out, pixels_ * channels);
+    else
+      epilogue_->apply(args, values, channels, first, pixels_, channels, channels);
   }
 
   const IntegerTable& table_;

@@ -81,6 +81,8 @@ TEST(IntegerDepthwise, WeightsWithZeroPoints) {
 TEST(IntegerDepthwise, Epilogues) {
   DepthwiseText conv;
   for (const char* program : {"{HardSwish(0) Clip[-8,7.9375](1) RoundTo[0.0625](2)}",
+                              "{Clip[-4,3.96875](0) RoundTo[0.03125](1) Silu(2) Clip[-8,7.9375](3) "
+                              "RoundTo[0.0625](4)}",
                               "{Sigmoid(0) Mul(0,1) Clip[-8,7.9375](2) RoundTo[0.0625](3)}"}) {
     conv.epilogue = program;
     expect_both(conv);

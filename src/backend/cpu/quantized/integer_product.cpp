@@ -123,6 +123,12 @@ class PreparedInteger final : public PreparedLayer {
   }
 
  private:
+  struct Block {
+    int64_t row = 0, rows = 0;
+    std::span<RowRun> runs;
+    float* values = nullptr;  // where there is no plan: [row][panel]
+  };
+
   double operations() const {
     return 2.0 * static_cast<double>(rows_.count() * shape_.groups * shape_.columns) *
            static_cast<double>(shape_.depth);
@@ -154,13 +160,21 @@ class PreparedInteger final : public PreparedLayer {
       at = group;
       run_panel(args, block, group, i % packed_.panels());
     }
+    if (plan_ && plan_->table) look_up(args, block, panels);
   }
 
-  struct Block {
-    int64_t row = 0, rows = 0;
-    std::span<RowRun> runs;
-    float* values = nullptr;  // where there is no plan: [row][panel]
-  };
+  // The columns of `panels` of a block: whole rows lie side by side.
+  void look_up(const LayerArgs& args, const Block& block, const Worker::Range& panels) const {
+    const int64_t all = shape_.groups * shape_.columns, begin = first_column(panels.begin),
+                  count = first_column(panels.end) - begin;
+    auto* const at = static_cast<std::byte*>(args.outputs[0]) + block.row * all + begin;
+    if (count == all) return finish_stored(*plan_, at, block.rows * all);
+    for (int64_t r = 0; r < block.rows; ++r) finish_stored(*plan_, at + r * all, count);
+  }
+  // In the result, of a panel among those of all groups.
+  int64_t first_column(int64_t panel) const {
+    return panel / packed_.panels() * shape_.columns + panel % packed_.panels() * table_.panel;
+  }
 
   void run_panel(const LayerArgs& args, const Block& block, int64_t group, int64_t panel) const {
     const int64_t column = panel * table_.panel, all = shape_.groups * shape_.columns,

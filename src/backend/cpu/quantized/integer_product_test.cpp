@@ -143,6 +143,36 @@ TEST(IntegerProduct, Epilogues) {
   }
 }
 
+// What follows a rounding is a table: for whole rows, for some columns of few rows, behind an operand.
+TEST(IntegerProduct, FunctionsOfRoundedSums) {
+  ConvText conv,
+      wide{.x = "1, 64, 1, 2",
+           .w = "300, 64, 1, 1",
+           .y = "1, 300, 1, 2",
+           .channels = 300,
+           .fields = "kernel=[1, 1]"},
+      grouped{.x = "1, 12, 7, 7",
+              .w = "120, 4, 1, 1",
+              .y = "1, 120, 7, 7",
+              .channels = 120,
+              .fields = "kernel=[1, 1], groups=3"};
+  for (ConvText* c : {&conv, &wide, &grouped})
+    for (const char* program :
+         {"{Clip[-2,1.984375](0) RoundTo[0.015625](1) Silu(2) Clip[-8,7.9375](3) RoundTo[0.0625](4)}",
+          "{Clip[0,3.984375](0) RoundTo[0.015625](1) HardSigmoid[0.2,0.5](2) RoundTo[0.00390625](3) Mul(2,4) "
+          "Clip[-8,7.9375](5) RoundTo[0.0625](6)}",
+          "{Clip[-8,7.9375](0) RoundTo[0.0625](1) Elu[0.7](2) Clip[-8,7.9375](3) RoundTo[0.0625](4)}"}) {
+      c->epilogue = " epilogue " + std::string(program);
+      expect_all(*c);
+    }
+  conv.operand = ", %r";
+  conv.operand_type = conv.y + "] quantized uint8 scale [0.0625] zero [100]";
+  conv.epilogue =
+      " epilogue 2 {Add(0,1) Clip[-8,7.9375](2) RoundTo[0.0625](3) Tanh(4) Clip[-8,7.9375](5) "
+      "RoundTo[0.0625](6)}";
+  expect_all(conv);
+}
+
 TEST(IntegerProduct, Matrices) {
   const auto text = [](bool transposed, const std::string& x, const std::string& y) {
     return "graph \"g\" {\n input %x: float32[" + x + "] quantized uint8 scale [0.03125] zero [3]\n" +

@@ -2,11 +2,13 @@
 #include "backend/cpu/quantized/integer_tail.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <limits>
 
 #include "backend/cpu/vector/tail_plan.h"
 #include "base/error.h"
+#include "ops/pointwise.h"
 
 namespace lathe::cpu {
 namespace {
@@ -88,16 +90,51 @@ void set_bytes(IntegerTailPlan& plan, double step) {
   if (tail.operand_is_bytes) bytes.offset = -in(tail.operand_scale * tail.operand_zero, step);
 }
 
+// The epilogue's steps from `first` on as a program of one input, the value `current`; nullopt where they read
+// anything else.
+std::optional<PointwiseProgram> function_of(const PointwiseProgram& epilogue, int current, size_t first) {
+  const int shift = epilogue.input_count + static_cast<int>(first);  // the number of step `first`
+  PointwiseProgram program{.input_count = 1};
+  for (size_t i = first; i < epilogue.steps.size(); ++i) {
+    PointwiseStep& step = program.steps.emplace_back(epilogue.steps[i]);
+    for (int& operand : step.operands) {
+      if (operand != current && operand < shift) return std::nullopt;
+      operand = operand == current ? 0 : operand - shift + 1;
+    }
+  }
+  return program;
+}
+
+// What follows a rounding to at most 256 numbers as a table of their bytes.
+bool add_table(IntegerTailPlan& plan, const PointwiseProgram& function, const ByteGrid& to,
+               const Machine& machine) {
+  IntegerTail& tail = plan.tail;
+  const float low = std::nearbyint(tail.low / tail.step), high = std::nearbyint(tail.high / tail.step);
+  if (tail.function != Activation::Clamp || !(std::abs(low) < 1 << 20) || !(high - low <= 255)) return false;
+  const ByteGrid from{.scale = tail.step, .zero = -low};
+  plan.table = tabulate(from, to, [&](const std::vector<double>& numbers) {
+    const Tensor input =
+        Tensor::from_doubles(DType::Float32, {static_cast<int64_t>(numbers.size())}, numbers);
+    return evaluate_program(function, {&input, 1}, DType::Float32, {}).to_doubles();
+  });
+  plan.look_up = machine.has(CpuFeature::Vbmi) ? look_up_avx512_vbmi : look_up;
+  tail.inverse = 1 / from.scale;
+  tail.zero = from.zero;
+  return true;
+}
+
 }  // namespace
 
 std::optional<IntegerTailPlan> plan_integer_tail(const LayerQuery& query, const Tactic& tactic,
                                                  size_t channel_axis, const Machine& machine) {
   const Node& node = query.layer();
   const Value& result = query.graph.value(node.outputs[0]);
+  const auto result_grid = byte_grid(result, tactic.outputs[0]);
   IntegerTailPlan plan;
   Steps steps, first;
+  std::optional<PointwiseProgram> function;
   int current = 0;
-  for (size_t i = 0; i < node.epilogue.steps.size(); ++i) {
+  for (size_t i = 0; i < node.epilogue.steps.size() && !function; ++i) {
     const PointwiseStep& step = node.epilogue.steps[i];
     if (const int other = joined(step, current, node.epilogue.input_count)) {
       const int input = static_cast<int>(node.op_input_count()) + other - 1;
@@ -112,8 +149,11 @@ std::optional<IntegerTailPlan> plan_integer_tail(const LayerQuery& query, const 
       } else {
         return std::nullopt;
       }
-    } else if (step.operands != std::vector<int>{current} || !steps.add(step)) {
-      return std::nullopt;
+    } else if (Steps next = steps; step.operands == std::vector<int>{current} && next.add(step)) {
+      steps = next;
+    } else {
+      if (steps.step != 0 && result_grid) function = function_of(node.epilogue, current, i);
+      if (!function) return std::nullopt;
     }
     current = node.epilogue.input_count + static_cast<int>(i);
   }
@@ -139,13 +179,23 @@ std::optional<IntegerTailPlan> plan_integer_tail(const LayerQuery& query, const 
       return std::nullopt;
     }
   }
-  if (const auto grid = byte_grid(result, tactic.outputs[0])) {
-    tail.stores_bytes = true;
-    tail.inverse = 1 / grid->scale;
-    tail.zero = grid->zero;
-    set_bytes(plan, static_cast<double>(grid->scale));
+  if (!result_grid) return plan;
+  tail.stores_bytes = true;
+  if (function) {
+    if (!add_table(plan, *function, *result_grid, machine)) return std::nullopt;
+    set_bytes(plan, static_cast<double>(tail.step));
+    return plan;
   }
+  tail.inverse = 1 / result_grid->scale;
+  tail.zero = result_grid->zero;
+  set_bytes(plan, static_cast<double>(result_grid->scale));
   return plan;
+}
+
+void finish_stored(const IntegerTailPlan& plan, void* bytes, int64_t count) {
+  if (!plan.table) return;
+  auto* const at = static_cast<uint8_t*>(bytes);
+  plan.look_up(at, count, plan.table->data(), at);
 }
 
 void set_tail(const std::optional<IntegerTailPlan>& plan, IntegerOutput& output) {

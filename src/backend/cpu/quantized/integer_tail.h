@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "backend/cpu/kernel.h"
+#include "backend/cpu/quantized/byte_table.h"
+#include "backend/cpu/quantized/look_up.h"
 #include "backend/cpu/tile/integer_table.h"
 #include "backend/cpu/vector/pointwise_eval.h"
 
@@ -20,11 +22,16 @@ struct IntegerTailPlan {
   IntegerTail tail;
   std::optional<ByteTail> bytes;   // where it is enough; then
   double unit = 1;                 // scales and biases are divided by it
+  std::optional<ByteTable> table;  // with `bytes`: what becomes of them when they are stored
+  LookUp look_up = nullptr;
   int operand = -1;                // the node's input, or none
   std::vector<int> added_to_bias;  // the node's inputs
 };
 std::optional<IntegerTailPlan> plan_integer_tail(const LayerQuery& query, const Tactic& tactic,
                                                  size_t channel_axis, const Machine& machine);
+
+// The end of it that no kernel does in registers: bytes that are stored become those of the table.
+void finish_stored(const IntegerTailPlan& plan, void* bytes, int64_t count);
 
 // The plan's part of an output; of floats without one.
 void set_tail(const std::optional<IntegerTailPlan>& plan, IntegerOutput& output);
