@@ -236,7 +236,12 @@ CalibratedModel::CalibratedModel(const std::filesystem::path& path, const Networ
                                          .scope = of_floats(*network.graph, options.scope),
                                          .tensors = onnx::TensorSource(file, path.parent_path())});
   State& s = *state_;
-  if (options.weights() == DType::Float8E4M3FN) onnx::check_small_floats(s.model);
+  if (options.weights() == DType::Float8E4M3FN) {
+    onnx::check_small_floats(s.model);
+    // A number of FP8 has three bits: rounding what functions read costs more than it saves.
+    if (s.scope.op_types.empty()) s.scope.op_types = onnx::quantizable_op_types();
+    for (const std::string& type : onnx::quantizable_functions()) s.scope.op_types.erase(type);
+  }
   s.plan = onnx::plan_quantization(s.model, s.scope);
   if (options.smoothing >= 0) s.smoothable = onnx::smoothable_tensors(s.model, s.plan);
   if (options.corrects_bias) s.corrected = correctable(s.model, s.plan, s.smoothable);

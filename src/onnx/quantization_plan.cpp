@@ -36,6 +36,7 @@ class QuantizationPlanner {
     for (size_t i = 0; i < graph_.nodes.size(); ++i)
       if (wants(i)) plan_node(i);
     if (plan_.readers.empty()) throw_input_error("nothing of the model can be quantised" + reasons());
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) plan_function(i);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) plan_gate(i);
     share_grids();
     return std::move(plan_);
@@ -66,6 +67,7 @@ class QuantizationPlanner {
 
   void plan_node(size_t i) {
     const std::string_view type = node(i).op_type;
+    if (quantizable_functions().contains(type)) return;  // when the others are known
     if (const std::string tensor = other_tensor(i); !tensor.empty())
       return leave(i, scope_.other_tensors, tensor);
     if (type == "Conv" || type == "Gemm" || type == "MatMul")
@@ -173,6 +175,25 @@ class QuantizationPlanner {
       return leave(i, "no operand comes from a quantised convolution");
     read(i, 0);
     read(i, 1);
+  }
+
+  void plan_function(size_t i) {
+    const NodeProto& n = node(i);
+    if (!wants(i) || !quantizable_functions().contains(n.op_type) || n.inputs.empty() || n.outputs.empty())
+      return;
+    const std::string_view x = n.inputs[0], y = n.outputs[0];
+    const auto source = producer_.find(x);
+    if (source == producer_.end() || node(source->second).op_type != "Conv" || !reads(source->second)) return;
+    const bool rounds = plan_.activations.contains(y) ||
+                        std::any_of(graph_.nodes.begin(), graph_.nodes.end(), [&](const NodeProto& product) {
+                          return is_product(product, x, y) && plan_.activations.contains(product.outputs[0]);
+                        });
+    if (rounds && other_tensor(i).empty()) read(i, 0);
+  }
+  bool reads(size_t i) const { return plan_.readers.contains({i, 0}); }
+  static bool is_product(const NodeProto& n, std::string_view x, std::string_view y) {
+    return n.op_type == "Mul" && n.inputs.size() == 2 && n.outputs.size() == 1 &&
+           ((n.inputs[0] == x && n.inputs[1] == y) || (n.inputs[0] == y && n.inputs[1] == x));
   }
 
   // A product with what others read quantised, as in squeeze-and-excitation: left as it is, it would need the
@@ -283,8 +304,15 @@ ConstantTensors constant_tensors(const GraphProto& graph) {
 }
 
 const std::set<std::string, std::less<>>& quantizable_op_types() {
-  static const std::set<std::string, std::less<>> types = {"Add",  "AveragePool",       "Concat", "Conv",
-                                                           "Gemm", "GlobalAveragePool", "MatMul", "MaxPool"};
+  static const std::set<std::string, std::less<>> types = {
+      "Add",         "AveragePool", "Concat", "Conv",      "Elu",     "Gemm",    "GlobalAveragePool",
+      "HardSigmoid", "HardSwish",   "MatMul", "LeakyRelu", "MaxPool", "Sigmoid", "Swish"};
+  return types;
+}
+
+const std::set<std::string, std::less<>>& quantizable_functions() {
+  static const std::set<std::string, std::less<>> types = {"Elu",       "HardSigmoid", "HardSwish",
+                                                           "LeakyRelu", "Sigmoid",     "Swish"};
   return types;
 }
 

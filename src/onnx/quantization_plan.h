@@ -26,6 +26,10 @@ struct QuantizationScope {
 
 // What is quantised when nobody says otherwise.
 const std::set<std::string, std::less<>>& quantizable_op_types();
+// Of these the functions of one number. Behind a convolution they read it quantised, where their result (or
+// its product with the convolution's, as in x * sigmoid(x)) is quantised, too: engines have a table then, and
+// the convolution stores bytes.
+const std::set<std::string, std::less<>>& quantizable_functions();
 
 // By name: initializers, values of Constant nodes, and what Identity makes of either (exporters write it for
 // weights that are equal).
