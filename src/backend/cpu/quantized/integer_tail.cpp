@@ -90,8 +90,8 @@ void set_bytes(IntegerTailPlan& plan, double step) {
   if (tail.operand_is_bytes) bytes.offset = -in(tail.operand_scale * tail.operand_zero, step);
 }
 
-// The epilogue's steps from `first` on as a program of one input, the value `current`; nullopt where they read
-// anything else.
+// The epilogue's steps from `first` on as a program of one input, the value `current`; nullopt where they
+// read anything else.
 std::optional<PointwiseProgram> function_of(const PointwiseProgram& epilogue, int current, size_t first) {
   const int shift = epilogue.input_count + static_cast<int>(first);  // the number of step `first`
   PointwiseProgram program{.input_count = 1};
