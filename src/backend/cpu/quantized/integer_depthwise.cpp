@@ -24,6 +24,7 @@ struct DepthwiseConstants {
   const std::byte* weights = nullptr;  // as DepthwiseRow has them
   const float *scale = nullptr, *bias = nullptr;
   const int32_t* zero_products = nullptr;
+  int64_t in_blocks = 0;
 };
 
 class PreparedIntegerDepthwise final : public PreparedLayer {
@@ -66,7 +67,8 @@ class PreparedIntegerDepthwise final : public PreparedLayer {
                      .taps = windows_.taps(),
                      .shared = shared_,
                      .weights = constants_.weights,
-                     .zero_products = constants_.zero_products};
+                     .zero_products = constants_.zero_products,
+                     .in_blocks = constants_.in_blocks};
     row.output = {.scale = constants_.scale,
                   .bias = constants_.bias,
                   .operand_stride = channels,
@@ -129,7 +131,12 @@ class IntegerDepthwiseKernel final : public LayerKernel {
                   groups = (all / columns + table_.depthwise_taps - 1) / table_.depthwise_taps * columns,
                   padded = round_up(channels_, table_.depthwise_lanes);
     const int64_t weights = round_up(padded * groups * 4, 64), size = weights + padded * 12;
-    block_ = pack.packed(shared_.kernel > 1 ? "columns" : "integers", size, [&] {
+    if (shared_.kernel > 1 && plan_ && plan_->bytes && plan_->operand < 0 && table_.depthwise_block > 0)
+      constants_.in_blocks = channels_ / table_.depthwise_block * table_.depthwise_block;
+    const char* const layout = constants_.in_blocks > 0 ? "blocks"
+                               : shared_.kernel > 1     ? "columns"
+                                                        : "integers";
+    block_ = pack.packed(layout, size, [&] {
       std::vector<std::byte> bytes(static_cast<size_t>(size));
       write(query, all, groups, padded, bytes.data(), bytes.data() + weights);
       return bytes;
@@ -172,19 +179,20 @@ class IntegerDepthwiseKernel final : public LayerKernel {
     const int64_t lanes = table_.depthwise_lanes, at_once = table_.depthwise_taps, bytes = 4 / at_once,
                   columns = shared_.kernel;
     for (int64_t c = 0; c < channels_; ++c) {
+      const int64_t at = c < constants_.in_blocks ? place_in_block(c) : c;
       int32_t sum = 0;
       for (int64_t t = 0; t < all; ++t) {
         const int16_t w = integers[static_cast<size_t>(c * all + t)];
         // Taps that meet in a lane are neighbours, or lie above each other in a column that is shared.
-        const int64_t row = t / columns, group = c / lanes * groups + row / at_once * columns + t % columns;
-        std::memcpy(weights + (group * lanes + c % lanes) * 4 + row % at_once * bytes, &w,
+        const int64_t row = t / columns, group = at / lanes * groups + row / at_once * columns + t % columns;
+        std::memcpy(weights + (group * lanes + at % lanes) * 4 + row % at_once * bytes, &w,
                     static_cast<size_t>(bytes));
         sum += w;
       }
       const double unit = plan_ ? plan_->unit : 1;
-      scale[c] = static_cast<float>(static_cast<double>(scales[static_cast<size_t>(c)]) / unit);
-      scale[padded + c] = static_cast<float>(static_cast<double>(bias[static_cast<size_t>(c)]) / unit);
-      zero_products[c] = -sum * zero_;
+      scale[at] = static_cast<float>(static_cast<double>(scales[static_cast<size_t>(c)]) / unit);
+      scale[padded + at] = static_cast<float>(static_cast<double>(bias[static_cast<size_t>(c)]) / unit);
+      zero_products[at] = -sum * zero_;
     }
   }
 

@@ -58,20 +58,33 @@ TEST(IntegerDepthwise, Windows) {
                .fields = "kernel=[3, 3, 3], pads_begin=[1, 1, 1], pads_end=[1, 1, 1]"});
 }
 
-// Lines of fewer and more windows than are computed at once, and channels that end within a vector.
+// Lines of fewer and more windows than are computed at once; channels that end within a vector or a block, and
+// more than one block.
 TEST(IntegerDepthwise, WindowsThatShareColumns) {
-  for (const int64_t kernel : {3, 5, 7})
-    for (const int64_t stride : {1, 2})
-      for (const int64_t width : {2, 9, 27}) {
-        const auto pads = std::to_string(kernel / 2), k = std::to_string(kernel);
-        const auto columns = std::to_string((width - 1) / stride + 1);
-        expect_both({.channels = 37,
-                     .x = "2, 37, 5, " + std::to_string(width),
-                     .w = "37, 1, 2, " + k,
-                     .y = "2, 37, 4, " + columns,
-                     .fields = "kernel=[2, " + k + "], strides=[1, " + std::to_string(stride) +
-                               "], pads_begin=[0, " + pads + "], pads_end=[0, " + pads + "]"});
-      }
+  for (const int64_t channels : {37, 64, 150})
+    for (const int64_t kernel : {3, 5, 7})
+      for (const int64_t stride : {1, 2})
+        for (const int64_t width : {2, 9, 27}) {
+          const auto pads = std::to_string(kernel / 2), k = std::to_string(kernel);
+          const auto columns = std::to_string((width - 1) / stride + 1), c = std::to_string(channels);
+          expect_both({.channels = channels,
+                       .x = "2, " + c + ", 5, " + std::to_string(width),
+                       .w = c + ", 1, 2, " + k,
+                       .y = "2, " + c + ", 4, " + columns,
+                       .fields = "kernel=[2, " + k + "], strides=[1, " + std::to_string(stride) +
+                                 "], pads_begin=[0, " + pads + "], pads_end=[0, " + pads + "]"});
+        }
+}
+
+TEST(IntegerDepthwise, BlocksOfManyTaps) {
+  expect_both(
+      {.channels = 70,
+       .x = "1, 70, 8, 9",
+       .w = "70, 1, 5, 5",
+       .y = "1, 70, 8, 9",
+       .fields = "kernel=[5, 5], pads_begin=[2, 2], pads_end=[2, 2]",
+       .epilogue =
+           "{Clip[-4,3.96875](0) RoundTo[0.03125](1) Silu(2) Clip[-8,7.9375](3) RoundTo[0.0625](4)}"});
 }
 
 TEST(IntegerDepthwise, WeightsWithZeroPoints) {

@@ -96,6 +96,12 @@ struct DepthwiseStep {
   int64_t columns(int64_t pixels) const { return (windows(pixels) - 1) * stride + kernel; }
 };
 
+// Where the numbers of a channel lie among those of its block of 64: a kernel that turns 64 channels around at
+// once gets them in this order, four of each 16 in a vector.
+inline int64_t place_in_block(int64_t channel) {
+  return channel / 64 * 64 + channel % 16 / 4 * 16 + channel % 64 / 16 * 4 + channel % 4;
+}
+
 // One row of pixels of a depthwise convolution, for all channels that are there.
 struct DepthwiseRow {
   // The address of each tap for each pixel, [pixel][taps], or, where columns are shared, of each tap of a
@@ -106,7 +112,10 @@ struct DepthwiseRow {
   // [channel vector][taps / depthwise_taps][columns of a window that are shared][lanes][4 bytes]
   const std::byte* weights = nullptr;
   const int32_t* zero_products = nullptr;  // [channel]: what the zero point adds to a sum
-  IntegerOutput output;                    // rows: pixels
+  // So many channels, the first ones, have weights, zero products, scales and biases in the order of
+  // place_in_block. Only where the table has blocks, columns are shared and the output is bytes alone.
+  int64_t in_blocks = 0;
+  IntegerOutput output;  // rows: pixels
 };
 
 struct IntegerTable {
@@ -125,6 +134,7 @@ struct IntegerTable {
   int64_t depthwise_lanes;  // of a vector of channels
   int64_t depthwise_taps;   // that a lane multiplies at once: 2 with weights of 16 bits, 4 with bytes
   bool (*shares_columns)(const DepthwiseStep& step);  // null: never
+  int64_t depthwise_block;  // channels that may be computed in the order of place_in_block; 0: none
   // Of windows: the largest byte of each channel; and (sum of the taps + start) * scale.
   void (*largest)(const uint8_t* const* taps, int64_t count, int64_t channels, uint8_t* out);
   void (*average)(const uint8_t* const* taps, int64_t count, int64_t channels, int32_t start, float scale,

@@ -85,11 +85,18 @@ TEST(CudaValueMoves, Pads) {
   EXPECT_EQ(check_generated(value_moves_family(), cases), 9);
 }
 
-TEST(CudaValueMoves, RefusesListsOfOtherLengths) {
+// Lengths are the shape rule's; it takes integers of any size.
+TEST(CudaValueMoves, RefusesListsOfSmallIntegers) {
   const auto reasons = generated_refusals(
       value_moves_family(),
       {.op = Slice{},
-       .inputs = {{.extents = {5, 6}}, list_of({1, 2}), list_of({3, 4}), list_of({1}), {.absent = true}},
+       .inputs = {{.extents = {5, 6}},
+                  list_of({1, 2}),
+                  list_of({3, 4}),
+                  {.dtype = DType::Int8,
+                   .extents = {2},
+                   .value = Tensor::from_doubles(DType::Int8, {2}, std::vector<double>{0, 1})},
+                  {.absent = true}},
        .expected = {Tensor::from<float>({2, 2}, std::vector<float>(4))}});
   ASSERT_EQ(reasons.size(), 1u);
   EXPECT_NE(reasons[0].find("for the same number of axes"), std::string::npos) << reasons[0];
