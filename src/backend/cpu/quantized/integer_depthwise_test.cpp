@@ -58,8 +58,8 @@ TEST(IntegerDepthwise, Windows) {
                .fields = "kernel=[3, 3, 3], pads_begin=[1, 1, 1], pads_end=[1, 1, 1]"});
 }
 
-// Lines of fewer and more windows than are computed at once; channels that end within a vector or a block, and
-// more than one block.
+// Lines of fewer and more windows than are computed at once; channels that end within a vector or a block,
+// and more than one block.
 TEST(IntegerDepthwise, WindowsThatShareColumns) {
   for (const int64_t channels : {37, 64, 150})
     for (const int64_t kernel : {3, 5, 7})

@@ -96,8 +96,8 @@ struct DepthwiseStep {
   int64_t columns(int64_t pixels) const { return (windows(pixels) - 1) * stride + kernel; }
 };
 
-// Where the numbers of a channel lie among those of its block of 64: a kernel that turns 64 channels around at
-// once gets them in this order, four of each 16 in a vector.
+// Where the numbers of a channel lie among those of its block of 64: a kernel that turns 64 channels around
+// at once gets them in this order, four of each 16 in a vector.
 inline int64_t place_in_block(int64_t channel) {
   return channel / 64 * 64 + channel % 16 / 4 * 16 + channel % 64 / 16 * 4 + channel % 4;
 }
