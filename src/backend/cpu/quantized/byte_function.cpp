@@ -12,6 +12,7 @@
 #include "backend/cpu/quantized/look_up.h"
 #include "backend/cpu/vector/own_tactic.h"
 #include "backend/whole_program.h"
+#include "base/error.h"
 #include "ops/op_def.h"
 
 namespace lathe::cpu {
@@ -44,6 +45,9 @@ ByteTable table_of(const LayerQuery& query, ValueId operand, const ByteGrid& fro
     for (const ValueId id : node.inputs) {
       const Value& value = query.graph.value(id);
       if (id != operand) {
+        if (!value.constant.has_bytes())  // a file may leave out what it says are packed
+          throw_input_error("layer '" + node.name + "': the constant '" + value.name +
+                            "' has no elements in the file");
         inputs.push_back(value.constant);
         continue;
       }
