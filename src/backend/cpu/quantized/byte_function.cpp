@@ -9,7 +9,6 @@
 #include <algorithm>
 
 #include "backend/cpu/quantized/byte_table.h"
-#include "backend/cpu/quantized/look_up.h"
 #include "backend/cpu/vector/own_tactic.h"
 #include "backend/whole_program.h"
 #include "base/error.h"
@@ -62,31 +61,35 @@ ByteTable table_of(const LayerQuery& query, ValueId operand, const ByteGrid& fro
 
 class PreparedByteFunction final : public PreparedLayer {
  public:
-  PreparedByteFunction(const ByteTable& table, LookUp look_up, bool is_fast, int64_t count)
-      : table_(table), look_up_(look_up), nanoseconds_per_byte_(is_fast ? 0.02 : 0.3), count_(count) {}
+  // `operand`: the number of the input.
+  PreparedByteFunction(const ByteTable& table, const Machine& machine, size_t operand, int64_t count)
+      : table_(table),
+        look_up_(look_up_of(machine)),
+        nanoseconds_per_byte_(looks_up_in_vectors(machine) ? 0.02 : 0.3),
+        operand_(operand),
+        count_(count) {}
 
   int members(int available) const override {
     return members_for(nanoseconds_per_byte_ * static_cast<double>(count_), available);
   }
   void run(const LayerArgs& args, const Worker& worker) const override {
     const Worker::Range part = worker.slice(count_, 1024);
-    look_up_(static_cast<const uint8_t*>(args.inputs[operand]) + part.begin, part.end - part.begin,
+    look_up_(static_cast<const uint8_t*>(args.inputs[operand_]) + part.begin, part.end - part.begin,
              table_.data(), static_cast<uint8_t*>(args.outputs[0]) + part.begin);
   }
-
-  size_t operand = 0;  // the number of the input
 
  private:
   const ByteTable table_;
   const LookUp look_up_;
   const double nanoseconds_per_byte_;
+  const size_t operand_;
   const int64_t count_;
 };
 
 class ByteFunctionKernel final : public LayerKernel {
  public:
   ByteFunctionKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine)
-      : is_fast_(machine.has(CpuFeature::Vbmi)) {
+      : machine_(machine) {
     const ValueId operand = only_operand(query);
     const std::vector<ValueId>& inputs = query.layer().inputs;
     operand_ = static_cast<size_t>(std::find(inputs.begin(), inputs.end(), operand) - inputs.begin());
@@ -95,14 +98,12 @@ class ByteFunctionKernel final : public LayerKernel {
   }
 
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
-    auto layer = std::make_unique<PreparedByteFunction>(table_, is_fast_ ? look_up_avx512_vbmi : look_up,
-                                                        is_fast_, element_count(context.outputs[0]));
-    layer->operand = operand_;
-    return layer;
+    return std::make_unique<PreparedByteFunction>(table_, machine_, operand_,
+                                                  element_count(context.outputs[0]));
   }
 
  private:
-  const bool is_fast_;
+  const Machine machine_;
   size_t operand_ = 0;
   ByteTable table_{};
 };
@@ -120,7 +121,7 @@ std::vector<Tactic> list_byte_function(const LayerQuery& query, const Machine& m
   for (const Format& format : {kLinear, kChannelsLast}) {
     if (!format.is_linear() && y.shape.size() < 3) continue;
     Tactic t = linear_tactic(query, kByteFunctionRunner,
-                             machine.has(CpuFeature::Vbmi) ? "byte_function_avx512_vbmi" : "byte_function");
+                             looks_up_in_vectors(machine) ? "byte_function_avx512_vbmi" : "byte_function");
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] != operand) continue;
       t.inputs[i] = {DType::UInt8, format};

@@ -105,22 +105,21 @@ std::optional<PointwiseProgram> function_of(const PointwiseProgram& epilogue, in
   return program;
 }
 
-// What follows a rounding to at most 256 numbers as a table of their bytes.
-bool add_table(IntegerTailPlan& plan, const PointwiseProgram& function, const ByteGrid& to,
-               const Machine& machine) {
-  IntegerTail& tail = plan.tail;
+// What follows a rounding to at most 256 numbers as a table of their bytes, whose grid is returned.
+std::optional<ByteGrid> add_table(IntegerTailPlan& plan, const PointwiseProgram& function, const ByteGrid& to,
+                                  const Machine& machine) {
+  const IntegerTail& tail = plan.tail;
   const float low = std::nearbyint(tail.low / tail.step), high = std::nearbyint(tail.high / tail.step);
-  if (tail.function != Activation::Clamp || !(std::abs(low) < 1 << 20) || !(high - low <= 255)) return false;
+  if (tail.function != Activation::Clamp || !(std::abs(low) < 1 << 20) || !(high - low <= 255))
+    return std::nullopt;
   const ByteGrid from{.scale = tail.step, .zero = -low};
   plan.table = tabulate(from, to, [&](const std::vector<double>& numbers) {
     const Tensor input =
         Tensor::from_doubles(DType::Float32, {static_cast<int64_t>(numbers.size())}, numbers);
     return evaluate_program(function, {&input, 1}, DType::Float32, {}).to_doubles();
   });
-  plan.look_up = machine.has(CpuFeature::Vbmi) ? look_up_avx512_vbmi : look_up;
-  tail.inverse = 1 / from.scale;
-  tail.zero = from.zero;
-  return true;
+  plan.look_up = look_up_of(machine);
+  return from;
 }
 
 }  // namespace
@@ -181,14 +180,12 @@ std::optional<IntegerTailPlan> plan_integer_tail(const LayerQuery& query, const 
   }
   if (!result_grid) return plan;
   tail.stores_bytes = true;
-  if (function) {
-    if (!add_table(plan, *function, *result_grid, machine)) return std::nullopt;
-    set_bytes(plan, static_cast<double>(tail.step));
-    return plan;
-  }
-  tail.inverse = 1 / result_grid->scale;
-  tail.zero = result_grid->zero;
-  set_bytes(plan, static_cast<double>(result_grid->scale));
+  const std::optional<ByteGrid> stored =
+      function ? add_table(plan, *function, *result_grid, machine) : result_grid;
+  if (!stored) return std::nullopt;
+  tail.inverse = 1 / stored->scale;
+  tail.zero = stored->zero;
+  set_bytes(plan, static_cast<double>(stored->scale));
   return plan;
 }
 

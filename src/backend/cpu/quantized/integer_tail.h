@@ -10,7 +10,6 @@
 
 #include "backend/cpu/kernel.h"
 #include "backend/cpu/quantized/byte_table.h"
-#include "backend/cpu/quantized/look_up.h"
 #include "backend/cpu/tile/integer_table.h"
 #include "backend/cpu/vector/pointwise_eval.h"
 
