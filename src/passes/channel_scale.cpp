@@ -67,6 +67,21 @@ Tensor scaled_weights(const Tensor& weights, const ChannelOf& channel_of, const 
   return Tensor::from_doubles(weights.dtype(), weights.extents(), values);
 }
 
+// That of the scaled weights of a Conv; nullopt where they lie on none that kernels know.
+std::optional<Quantization> scaled_grid(const Value& weights, const std::vector<double>& scale) {
+  if (!weights.quantization || weights.quantization->axis > 0) return std::nullopt;
+  Quantization grid = *weights.quantization;
+  if (grid.scales.size() != 1 && grid.scales.size() != scale.size()) return std::nullopt;  // of blocks
+  grid.axis = 0;
+  grid.scales.clear();
+  grid.zeros.clear();
+  for (size_t c = 0; c < scale.size(); ++c) {
+    grid.scales.push_back(static_cast<float>(static_cast<double>(weights.quantization->scale(c)) * scale[c]));
+    grid.zeros.push_back(weights.quantization->zero(c));
+  }
+  return quantization_error(grid, weights.shape).empty() ? std::optional(grid) : std::nullopt;
+}
+
 }  // namespace
 
 bool has_constant_weights(const Graph& graph, NodeId id) {
@@ -87,29 +102,35 @@ int64_t output_channels(const Graph& graph, NodeId id) {
   return std::holds_alternative<Conv>(node.op) ? extents[0] : extents[1] * groups_of(node);
 }
 
-void scale_channels(Graph& graph, NodeId id, const ChannelScale& by) {
+void scale_weights(Graph& graph, NodeId id, const std::vector<double>& scale) {
+  if (std::all_of(scale.begin(), scale.end(), [](double s) { return s == 1; })) return;
   GraphEditor editor(graph);
-  const Node node = graph.node(id);
+  const Node& node = graph.node(id);
+  const bool transposed = std::holds_alternative<ConvTranspose>(node.op);
   const Value weights = graph.value(node.inputs[1]);
   const Extents& extents = weights.constant.extents();
+  const ChannelOf channel_of{transposed, extents[0], extents[1], groups_of(node),
+                             weights.constant.size() / (extents[0] * extents[1])};
+  const ValueId scaled = editor.add_constant(
+      weights.name + "_scaled",
+      with_recipe(scaled_weights(weights.constant, channel_of, scale), weights.constant, channel_of, scale));
+  if (!transposed) editor.set_quantization(scaled, scaled_grid(weights, scale));
+  editor.replace_input(id, 1, scaled);
+}
+
+void scale_channels(Graph& graph, NodeId id, const ChannelScale& by) {
+  GraphEditor editor(graph);
   const int64_t channels = output_channels(graph, id);
-  const ChannelOf channel_of{std::holds_alternative<ConvTranspose>(node.op), extents[0], extents[1],
-                             groups_of(node), weights.constant.size() / (extents[0] * extents[1])};
+  const DType type = graph.value(graph.node(id).inputs[1]).dtype;
   std::vector<double> bias(static_cast<size_t>(channels), 0.0);
-  if (node.inputs.size() > 2 && node.inputs[2] != kNoValue)
-    bias = graph.value(node.inputs[2]).constant.to_doubles();
+  const std::vector<ValueId> given = graph.node(id).inputs;
+  if (given.size() > 2 && given[2] != kNoValue) bias = graph.value(given[2]).constant.to_doubles();
   for (size_t i = 0; i < bias.size(); ++i) bias[i] = bias[i] * by.scale[i] + by.shift[i];
 
-  std::vector<ValueId> inputs = {node.inputs[0], node.inputs[1]};
-  const bool scales = std::any_of(by.scale.begin(), by.scale.end(), [](double s) { return s != 1; });
-  if (scales) {
-    inputs[1] = editor.add_constant(weights.name + "_scaled",
-                                    with_recipe(scaled_weights(weights.constant, channel_of, by.scale),
-                                                weights.constant, channel_of, by.scale));
-  }
-  inputs.push_back(
-      editor.add_constant(node.name + "_bias", Tensor::from_doubles(weights.dtype, {channels}, bias)));
-  editor.set_inputs(id, std::move(inputs));
+  scale_weights(graph, id, by.scale);
+  const ValueId shifted =
+      editor.add_constant(graph.node(id).name + "_bias", Tensor::from_doubles(type, {channels}, bias));
+  editor.set_inputs(id, {given[0], graph.node(id).inputs[1], shifted});
 }
 
 std::optional<std::vector<double>> per_channel(const Graph& graph, ValueId id, int64_t channels,

@@ -18,8 +18,11 @@ struct ChannelScale {
 // needs changed?
 bool has_constant_weights(const Graph& graph, NodeId conv);
 int64_t output_channels(const Graph& graph, NodeId conv);
-// New weights and bias constants; the old ones stay for other readers.
+// New weights and bias constants; the old ones stay for other readers. Weights on a grid with one scale, or
+// one for each output channel, stay on one: their integers are what they were.
 void scale_channels(Graph& graph, NodeId conv, const ChannelScale& scale);
+// The weights alone, by a factor for each output channel.
+void scale_weights(Graph& graph, NodeId conv, const std::vector<double>& scale);
 
 // The numbers of a constant that has one element per channel of `rank`-dimensional data (N, C, ...): shape
 // [C], [C, 1, 1], [1, C, 1, 1], or one element for all channels.

@@ -37,6 +37,8 @@ bool mark_quantization(Graph& graph, PassContext& context);
 
 // Into the weights.
 bool fold_batchnorm(Graph& graph, PassContext& context);
+bool fold_channel_division(Graph& graph, PassContext& context);
+bool fold_channel_steps(Graph& graph, PassContext& context);
 bool fold_conv_bias(Graph& graph, PassContext& context);
 bool fold_pad(Graph& graph, PassContext& context);
 bool lower_batchnorm(Graph& graph, PassContext& context);

@@ -41,7 +41,8 @@ std::vector<Stage> default_stages() {
       {"scale fusion",
        {{"fold_pad", "ConvPadFusion", fold_pad},
         {"fold_batchnorm", "ConvScaleFusion", fold_batchnorm},
-        {"fold_conv_bias", "ConvScaleFusion", fold_conv_bias}}},
+        {"fold_conv_bias", "ConvScaleFusion", fold_conv_bias},
+        {"fold_channel_steps", "ConvScaleFusion", fold_channel_steps}}},
 
       // Shuffles out of the way of everything that looks for neighbours: down behind products until they
       // cancel. Slices of a product become products (split_matmuls) only after the shuffles between them are
@@ -67,6 +68,7 @@ std::vector<Stage> default_stages() {
         {"fuse_silu", "SwishFusion", fuse_silu},
         {"fuse_hard_swish", "HardSwishFusion", fuse_hard_swish},
         {"fuse_clip", "ClipFusion", fuse_clip},
+        {"fold_channel_division", "ConvScaleFusion", fold_channel_division},
         {"fuse_product_sum", "ProductSumFusion", fuse_product_sum},
         {"fuse_softmax", "SoftmaxFusion", fuse_softmax},
         {"fuse_layer_norm", "LayerNormFusion", fuse_layer_norm},

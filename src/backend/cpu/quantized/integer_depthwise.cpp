@@ -24,6 +24,7 @@ struct DepthwiseConstants {
   const std::byte* weights = nullptr;  // as DepthwiseRow has them
   const float *scale = nullptr, *bias = nullptr;
   const int32_t* zero_products = nullptr;
+  const float* factor = nullptr;  // null: 1
   int64_t in_blocks = 0;
 };
 
@@ -71,6 +72,7 @@ class PreparedIntegerDepthwise final : public PreparedLayer {
                      .in_blocks = constants_.in_blocks};
     row.output = {.scale = constants_.scale,
                   .bias = constants_.bias,
+                  .factor = constants_.factor,
                   .operand_stride = channels,
                   .out_stride = channels,
                   .rows = pixels_,
@@ -130,7 +132,7 @@ class IntegerDepthwiseKernel final : public LayerKernel {
     const int64_t columns = shared_.kernel,
                   groups = (all / columns + table_.depthwise_taps - 1) / table_.depthwise_taps * columns,
                   padded = round_up(channels_, table_.depthwise_lanes);
-    const int64_t weights = round_up(padded * groups * 4, 64), size = weights + padded * 12;
+    const int64_t weights = round_up(padded * groups * 4, 64), size = weights + padded * 16;
     if (shared_.kernel > 1 && plan_ && plan_->bytes && plan_->operand < 0 && table_.depthwise_block > 0)
       constants_.in_blocks = channels_ / table_.depthwise_block * table_.depthwise_block;
     const char* const layout = constants_.in_blocks > 0 ? "blocks"
@@ -145,6 +147,7 @@ class IntegerDepthwiseKernel final : public LayerKernel {
     constants_.scale = reinterpret_cast<const float*>(block_.data() + weights);
     constants_.bias = constants_.scale + padded;
     constants_.zero_products = reinterpret_cast<const int32_t*>(constants_.bias + padded);
+    if (plan_ && plan_->factor >= 0) constants_.factor = constants_.bias + 2 * padded;
   }
 
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
@@ -176,6 +179,7 @@ class IntegerDepthwiseKernel final : public LayerKernel {
                                             added, channels_, channels_);
     auto* const scale = reinterpret_cast<float*>(rest);
     auto* const zero_products = reinterpret_cast<int32_t*>(scale + 2 * padded);
+    const std::vector<float> factors = plan_ ? factors_of(*plan_, query, channels_) : std::vector<float>();
     const int64_t lanes = table_.depthwise_lanes, at_once = table_.depthwise_taps, bytes = 4 / at_once,
                   columns = shared_.kernel;
     for (int64_t c = 0; c < channels_; ++c) {
@@ -193,6 +197,7 @@ class IntegerDepthwiseKernel final : public LayerKernel {
       scale[at] = static_cast<float>(static_cast<double>(scales[static_cast<size_t>(c)]) / unit);
       scale[padded + at] = static_cast<float>(static_cast<double>(bias[static_cast<size_t>(c)]) / unit);
       zero_products[at] = -sum * zero_;
+      if (plan_) scale[3 * padded + at] = factors[static_cast<size_t>(c)];
     }
   }
 

@@ -18,7 +18,10 @@ struct DepthwiseText {
 
   std::string text() const {
     return "graph \"g\" {\n input %x: float32[" + x + "] quantized uint8 scale [0.03125] zero [77]\n" +
-           (operand.empty() ? "" : " input %r: float32[" + y + "] quantized uint8 scale [0.125] zero [9]\n") +
+           (operand == ", %f" ? " const %f: float32[" + std::to_string(channels) + ", 1, 1] = random 7\n"
+                              : "") +
+           (operand != ", %r" ? ""
+                              : " input %r: float32[" + y + "] quantized uint8 scale [0.125] zero [9]\n") +
            " const %w: float32[" + w + "] quantized " + dtype + " scale " +
            repeated_list(channels, "0.015625") + " zero " + repeated_list(channels, zero) +
            " axis 0 = random 3\n const %b: float32[" + std::to_string(channels) +
@@ -103,6 +106,14 @@ TEST(IntegerDepthwise, Epilogues) {
   conv.operand = ", %r";
   conv.epilogue = "2 {Add(0,1) Clip[-8,7.9375](2) RoundTo[0.0625](3)}";
   expect_both(conv);
+  // A factor for each channel: in the kernel behind a function, and not before one.
+  conv.operand = ", %f";
+  for (const char* program : {"2 {Silu(0) Mul(2,1) Clip[-8,7.9375](3) RoundTo[0.0625](4)}",
+                              "2 {Mul(0,1) Clip[-8,7.9375](2) RoundTo[0.0625](3)}",
+                              "2 {Mul(0,1) Silu(2) Clip[-8,7.9375](3) RoundTo[0.0625](4)}"}) {
+    conv.epilogue = program;
+    expect_both(conv);
+  }
 }
 
 }  // namespace

@@ -81,11 +81,12 @@ class PackedShape {
   int64_t k_, columns_;
 };
 
-// The packed block: weights, then scale, bias and start of each padded column of each group.
+// The packed block: weights, then scale, bias, start and factor of each padded column of each group.
 struct ProductConstants {
   const std::byte* weights = nullptr;
   const float *scale = nullptr, *bias = nullptr;
   const int32_t* start = nullptr;  // null: nothing
+  const float* factor = nullptr;   // null: 1
 };
 
 class PreparedInteger final : public PreparedLayer {
@@ -187,7 +188,9 @@ class PreparedInteger final : public PreparedLayer {
                    .b = constants_.weights + packed_.at(group, panel),
                    .start = constants_.start ? constants_.start + padded : nullptr};
     IntegerOutput& o = p.output;
-    o = {.scale = constants_.scale + padded, .bias = constants_.bias + padded};
+    o = {.scale = constants_.scale + padded,
+         .bias = constants_.bias + padded,
+         .factor = constants_.factor ? constants_.factor + padded : nullptr};
     set_tail(plan_, o);
     o.columns = std::min(table_.panel, shape_.columns - column);
     o.out_stride = plan_ ? all : table_.panel;
@@ -259,8 +262,9 @@ class IntegerKernel final : public LayerKernel {
         epilogue_(query, tactic, machine) {
     const PackedShape packed(table_, shape_);
     const int64_t columns = shape_.groups * packed.columns(), weights = round_up(packed.bytes(), 64);
-    block_ = pack.packed("integers", weights + columns * 12, [&] {
-      std::vector<std::byte> bytes(static_cast<size_t>(weights + columns * 12));
+    const int64_t size = weights + columns * 16;
+    block_ = pack.packed("integers", size, [&] {
+      std::vector<std::byte> bytes(static_cast<size_t>(size));
       write(query, packed, bytes.data(), bytes.data() + weights, columns);
       return bytes;
     });
@@ -269,6 +273,7 @@ class IntegerKernel final : public LayerKernel {
     constants_.bias = constants_.scale + columns;
     if (table_.per_group == 4 && zero_ != 0)
       constants_.start = reinterpret_cast<const int32_t*>(constants_.bias + columns);
+    if (plan_ && plan_->factor >= 0) constants_.factor = constants_.bias + 2 * columns;
   }
 
   std::unique_ptr<PreparedLayer> prepare(const ShapeContext& context) const override {
@@ -315,6 +320,7 @@ class IntegerKernel final : public LayerKernel {
     const std::vector<float> scales = product_scales(query, all), bias = bias_values(query, all);
     auto* scale = reinterpret_cast<float*>(rest);
     auto* start = reinterpret_cast<int32_t*>(scale + 2 * columns);
+    const std::vector<float> factors = plan_ ? factors_of(*plan_, query, all) : std::vector<float>();
     for (int64_t i = 0; i < all; ++i) {
       const int64_t g = i / shape_.columns, c = i % shape_.columns, to = g * packed.columns() + c;
       scale[to] = in_unit(scales[static_cast<size_t>(i)]);
@@ -322,6 +328,7 @@ class IntegerKernel final : public LayerKernel {
       int64_t sum = 0;
       for (int64_t k = 0; k < shape_.depth; ++k) sum += weight(g, c, k);
       start[to] = static_cast<int32_t>(-sum * zero_);
+      if (plan_) scale[3 * columns + to] = factors[static_cast<size_t>(i)];
     }
   }
 

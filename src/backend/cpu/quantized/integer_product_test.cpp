@@ -25,14 +25,15 @@ struct ConvText {
   std::string zero = "0", dtype = "int8";
   std::string epilogue = " epilogue {Clip[-8,7.9375](0) RoundTo[0.0625](1)}";
   std::string y_grid = " quantized uint8 scale [0.0625] zero [128]";
-  std::string operand, operand_type;
+  std::string operand, operand_type, constants;
 
   std::string text() const {
     return "graph \"g\" {\n input %x: float32[" + x + "] quantized uint8 " + x_grid + "\n" +
-           (operand.empty() ? "" : " input %r: float32[" + operand_type + "\n") + " const %w: float32[" + w +
-           "]" + weight_grid(channels, 0, zero, dtype) + " = random 3\n const %b: float32[" +
-           std::to_string(channels) + "] = random 5\n %y: float32[" + y + "]" + y_grid +
-           " = Conv \"c\" (%x, %w, %b" + operand + ") {" + fields + "}" + epilogue + "\n output %y\n}\n";
+           (operand_type.empty() ? "" : " input %r: float32[" + operand_type + "\n") + constants +
+           " const %w: float32[" + w + "]" + weight_grid(channels, 0, zero, dtype) +
+           " = random 3\n const %b: float32[" + std::to_string(channels) + "] = random 5\n %y: float32[" + y +
+           "]" + y_grid + " = Conv \"c\" (%x, %w, %b" + operand + ") {" + fields + "}" + epilogue +
+           "\n output %y\n}\n";
   }
 };
 
@@ -140,6 +141,37 @@ TEST(IntegerProduct, Epilogues) {
                               "{Tanh(0) Clip[-8,7.9375](1) RoundTo[0.0625](2)}"}) {
     conv.epilogue = " epilogue " + std::string(program);
     expect_all(conv);
+  }
+}
+
+// 0.5 to 1.5 in turn.
+std::string factors(int64_t channels) {
+  std::string list = "[";
+  for (int64_t c = 0; c < channels; ++c)
+    list += (c ? ", " : "") + std::to_string(0.5 + 0.25 * static_cast<double>(c % 5));
+  return list + "]";
+}
+
+// A constant for each channel behind the function, as grids with a scale for each channel leave it.
+TEST(IntegerProduct, FactorsOfChannels) {
+  ConvText conv, grouped{.x = "1, 12, 7, 7",
+                         .w = "18, 4, 1, 1",
+                         .y = "1, 18, 7, 7",
+                         .channels = 18,
+                         .fields = "kernel=[1, 1], groups=3"};
+  for (ConvText* c : {&conv, &grouped}) {
+    c->constants =
+        " const %f: float32[" + std::to_string(c->channels) + ", 1, 1] = " + factors(c->channels) + "\n";
+    c->operand = ", %f";
+    for (const char* program :
+         {"2 {Silu(0) Div(2,1) Clip[-8,7.9375](3) RoundTo[0.0625](4)}",
+          "2 {GeluErf(0) Mul(1,2) Clip[-8,7.9375](3) RoundTo[0.0625](4)}",
+          "2 {Div(0,1) Clip[-8,7.9375](2) RoundTo[0.0625](3)}",
+          "2 {Relu(0) Mul(2,1) Clip[-8,7.9375](3) RoundTo[0.0625](4)}",  // the evaluator
+          "2 {Div(1,0) Clip[-8,7.9375](2) RoundTo[0.0625](3)}"}) {       // the same
+      c->epilogue = " epilogue " + std::string(program);
+      expect_all(*c);
+    }
   }
 }
 

@@ -31,6 +31,7 @@ struct Steps {
     alpha = a;
     return true;
   }
+  bool is_function_alone() const { return *this == Steps{.function = function, .alpha = alpha}; }
   // False: not after what there is.
   bool add(const PointwiseStep& s) {
     switch (s.code) {
@@ -66,10 +67,20 @@ int joined(const PointwiseStep& step, int current, int input_count) {
   return uses_current && other != current && other >= 1 && other < input_count ? other : 0;
 }
 
+// The number of the operand that the value `current` is multiplied by or divided by; 0: it is no such step.
+int multiplied(const PointwiseStep& step, int current, int input_count) {
+  const bool divides = step.code == PointwiseCode::Div;
+  if ((step.code != PointwiseCode::Mul && !divides) || step.operands.size() != 2) return 0;
+  const bool first = step.operands[0] == current;
+  if (!first && (divides || step.operands[1] != current)) return 0;
+  const int other = step.operands[first ? 1 : 0];
+  return other != current && other >= 1 && other < input_count ? other : 0;
+}
+
 // Everything in steps of the result; before the operand in steps of the first rounding, where there is one.
 void set_bytes(IntegerTailPlan& plan, double step) {
   const IntegerTail& tail = plan.tail;
-  if (tail.function != Activation::Clamp) return;
+  if (tail.function != Activation::Clamp || plan.factor >= 0) return;
   plan.unit = tail.first_step != 0 ? static_cast<double>(tail.first_step) : step;
   const auto in = [](float value, double unit) {
     return static_cast<float>(static_cast<double>(value) / unit);
@@ -132,15 +143,19 @@ std::optional<IntegerTailPlan> plan_integer_tail(const LayerQuery& query, const 
   IntegerTailPlan plan;
   Steps steps, first;
   std::optional<PointwiseProgram> function;
+  const auto input_of = [&](int operand) -> const Value& {
+    return query.graph.value(node.inputs[node.op_input_count() + static_cast<size_t>(operand) - 1]);
+  };
   int current = 0;
   for (size_t i = 0; i < node.epilogue.steps.size() && !function; ++i) {
     const PointwiseStep& step = node.epilogue.steps[i];
     if (const int other = joined(step, current, node.epilogue.input_count)) {
       const int input = static_cast<int>(node.op_input_count()) + other - 1;
-      const Value& value = query.graph.value(node.inputs[static_cast<size_t>(input)]);
-      if (plan.operand < 0 && steps == Steps{} && is_channel_constant(value, result.shape, channel_axis)) {
+      const Value& value = input_of(other);
+      if (plan.operand < 0 && plan.factor < 0 && steps == Steps{} &&
+          is_channel_constant(value, result.shape, channel_axis)) {
         plan.added_to_bias.push_back(input);
-      } else if (plan.operand < 0 && !value.is_constant() && value.shape == result.shape &&
+      } else if (plan.operand < 0 && plan.factor < 0 && !value.is_constant() && value.shape == result.shape &&
                  steps.function == Activation::Clamp) {
         plan.operand = input;
         first = steps;
@@ -148,6 +163,11 @@ std::optional<IntegerTailPlan> plan_integer_tail(const LayerQuery& query, const 
       } else {
         return std::nullopt;
       }
+    } else if (const int scaled = multiplied(step, current, node.epilogue.input_count);
+               scaled != 0 && plan.factor < 0 && steps.is_function_alone() &&
+               is_channel_constant(input_of(scaled), result.shape, channel_axis)) {
+      plan.factor = static_cast<int>(node.op_input_count()) + scaled - 1;
+      plan.divides = step.code == PointwiseCode::Div;
     } else if (Steps next = steps; step.operands == std::vector<int>{current} && next.add(step)) {
       steps = next;
     } else {
@@ -187,6 +207,16 @@ std::optional<IntegerTailPlan> plan_integer_tail(const LayerQuery& query, const 
   tail.zero = stored->zero;
   set_bytes(plan, static_cast<double>(stored->scale));
   return plan;
+}
+
+std::vector<float> factors_of(const IntegerTailPlan& plan, const LayerQuery& query, int64_t channels) {
+  if (plan.factor < 0) return std::vector<float>(static_cast<size_t>(channels), 1.0f);
+  TailPlan constant;
+  constant.added_to_bias = {plan.factor};
+  std::vector<float> factors = bias_of(query, {}, constant, channels, channels);
+  if (plan.divides)
+    for (float& factor : factors) factor = 1 / factor;
+  return factors;
 }
 
 void finish_stored(const IntegerTailPlan& plan, void* bytes, int64_t count) {

@@ -25,12 +25,18 @@ struct IntegerTailPlan {
   LookUp look_up = nullptr;
   int operand = -1;                // the node's input, or none
   std::vector<int> added_to_bias;  // the node's inputs
+  // A constant per channel that the function's value is multiplied by, or divided.
+  int factor = -1;  // the node's input, or none
+  bool divides = false;
 };
 std::optional<IntegerTailPlan> plan_integer_tail(const LayerQuery& query, const Tactic& tactic,
                                                  size_t channel_axis, const Machine& machine);
 
 // The end of it that no kernel does in registers: bytes that are stored become those of the table.
 void finish_stored(const IntegerTailPlan& plan, void* bytes, int64_t count);
+
+// For each of `channels`, what the function's value is multiplied by; 1 without such a constant.
+std::vector<float> factors_of(const IntegerTailPlan& plan, const LayerQuery& query, int64_t channels);
 
 // The plan's part of an output; of floats without one.
 void set_tail(const std::optional<IntegerTailPlan>& plan, IntegerOutput& output);

@@ -28,6 +28,7 @@ struct IntegerTail {
   float operand_scale = 1, operand_zero = 0;
   Activation function = Activation::Clamp;  // Clamp: none
   float alpha = 1;
+  // Then the value is multiplied by the output's `factor`, where it has one.
   float low = -__builtin_inff(), high = __builtin_inff();
   float step = 0;             // multiple to which an FP32 result is rounded; 0: not
   bool stores_bytes = false;  // round(value * inverse) + zero; else FP32
@@ -54,6 +55,7 @@ struct ByteTail {
 struct IntegerOutput {
   const float* scale = nullptr;  // of the first channel; readable up to the end of its vector, like bias
   const float* bias = nullptr;
+  const float* factor = nullptr;  // like these; null: 1, as with `bytes` always
   const IntegerTail* tail = nullptr;
   const ByteTail* bytes = nullptr;  // instead of `tail`
   const void* operand = nullptr;
