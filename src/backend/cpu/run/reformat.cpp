@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reformat and Cast between float types, and between floats and bytes of their grid. Three ways, by what
+// Reformat and Cast between float types, and between floats and bytes of their grid. Four ways, by what
 // changes:
 //   type only (same format)         the pointwise evaluator's identity over pieces of the storage
+//   bytes of two to four channels   to channels-last, in registers: the pixels of pictures
 //   format, FP32, BF16 and bytes    oneDNN's reorder, split over the spatial positions
 //   anything else                   element by element, for types that nobody is in a hurry with
 #include "backend/cpu/run/reformat.h"
@@ -16,6 +17,7 @@
 
 #include "backend/cpu/device/onednn_call.h"
 #include "backend/cpu/vector/pointwise_eval.h"
+#include "backend/cpu/vector/transpose_tile.h"
 #include "backend/storage_layout.h"
 #include "base/error.h"
 #include "base/floats.h"
@@ -187,6 +189,32 @@ class PreparedReorder final : public PreparedLayer {
   size_t scratch_ = 0;
 };
 
+// Bytes of a few channels, which become neighbours.
+class PreparedInterleave final : public PreparedLayer {
+ public:
+  explicit PreparedInterleave(const Extents& extents) : layout_(extents, kLinear) {}
+  int members(int available) const override {
+    const int64_t worth = layout_.images * layout_.channels * layout_.positions / 65536;
+    return static_cast<int>(std::clamp<int64_t>(worth, 1, available));
+  }
+  void run(const LayerArgs& args, const Worker& worker) const override {
+    const auto* const from = static_cast<const std::byte*>(args.inputs[0]);
+    auto* const to = static_cast<std::byte*>(args.outputs[0]);
+    const int64_t image = layout_.channels * layout_.positions;
+    const Worker::Range part = worker.slice(layout_.images * layout_.positions, 16);
+    for (int64_t at = part.begin; at < part.end;) {
+      const int64_t n = at / layout_.positions, first = at % layout_.positions,
+                    count = std::min(part.end - at, layout_.positions - first);
+      interleave_bytes_avx2(from + n * image + first, layout_.positions, layout_.channels,
+                            to + n * image + first * layout_.channels, count);
+      at += count;
+    }
+  }
+
+ private:
+  const StorageLayout layout_;
+};
+
 class ReformatKernel final : public LayerKernel {
  public:
   ReformatKernel(TypeOnGrid from, TypeOnGrid to, Isa isa) : from_(from), to_(to), isa_(isa) {}
@@ -199,6 +227,10 @@ class ReformatKernel final : public LayerKernel {
       return std::make_unique<PreparedCast>(from_, to_, extents, isa_);
     const auto fast = [](DType t) { return t == DType::Float32 || t == DType::BFloat16; };
     const bool bytes = from.dtype == to.dtype && dtype_info(to.dtype).bits == 8 && is_integer(to.dtype);
+    const int64_t channels = StorageLayout(extents, kLinear).channels;
+    if (bytes && from.format == kLinear && to.format == kChannelsLast && channels > 1 &&
+        channels <= kMostInterleaved)
+      return std::make_unique<PreparedInterleave>(extents);
     if (((fast(from.dtype) && fast(to.dtype)) || bytes) && !same_format)
       return std::make_unique<PreparedReorder>(from, to, extents, context.threads);
     return std::make_unique<PreparedSlow>(from_, to_, extents);

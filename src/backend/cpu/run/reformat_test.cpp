@@ -32,6 +32,23 @@ TEST(Reformat, EveryPairOfFloatTypesAndFormats) {
           }
 }
 
+TEST(Reformat, BytesOfFewChannels) {
+  for (const int64_t channels : {1, 2, 3, 4, 5})
+    for (const int64_t width : {1, 7, 40, 224}) {
+      Graph graph;
+      GraphEditor editor(graph);
+      const Shape shape = {2, channels, 5, width};
+      const ValueId x = editor.add_input("x", DType::UInt8, shape);
+      const NodeId node =
+          editor.add_node("r", Reformat{}, {x}, {{"y", DType::UInt8, shape, {}, kChannelsLast}}, {});
+      for (const int threads : {1, 3}) {
+        const auto result = check_tactics(graph, node, {.runner = "Reformat", .threads = threads});
+        for (const std::string& failure : result.failures) ADD_FAILURE() << failure;
+        EXPECT_EQ(result.ran.size(), 1u);
+      }
+    }
+}
+
 TEST(Reformat, RefusesIntegerConversions) {
   Graph graph;
   GraphEditor editor(graph);

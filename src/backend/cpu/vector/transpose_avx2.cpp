@@ -48,7 +48,46 @@ inline void transpose_16x16(const float* in, int64_t in_stride, float* out, int6
   }
 }
 
+// 16 bytes of each line become kLines vectors: each is made of one shuffle of every line. 9 shuffles for 16
+// pixels of a picture, where its bytes lie in L2 twice the time of a copy.
+template <int kLines>
+int64_t interleave_vectors(const uint8_t* in, int64_t in_stride, uint8_t* out, int64_t count) {
+  alignas(16) int8_t places[kLines][kLines][16];  // [vector][line]: which byte of the line, or none (-1)
+  for (int v = 0; v < kLines; ++v)
+    for (int line = 0; line < kLines; ++line)
+      for (int i = 0; i < 16; ++i) {
+        const int at = v * 16 + i;
+        places[v][line][i] = static_cast<int8_t>(at % kLines == line ? at / kLines : -1);
+      }
+  int64_t i = 0;
+  for (; i + 16 <= count; i += 16) {
+    __m128i from[kLines];
+    for (int line = 0; line < kLines; ++line)
+      from[line] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + line * in_stride + i));
+    for (int v = 0; v < kLines; ++v) {
+      __m128i all = _mm_setzero_si128();
+      for (int line = 0; line < kLines; ++line) {
+        const auto place = _mm_load_si128(reinterpret_cast<const __m128i*>(places[v][line]));
+        all = _mm_or_si128(all, _mm_shuffle_epi8(from[line], place));
+      }
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i * kLines + v * 16), all);
+    }
+  }
+  return i;
+}
+
 }  // namespace
+
+void interleave_bytes_avx2(const void* in, int64_t in_stride, int64_t lines, void* out, int64_t count) {
+  const auto* from = static_cast<const uint8_t*>(in);
+  auto* to = static_cast<uint8_t*>(out);
+  int64_t i = lines == 2   ? interleave_vectors<2>(from, in_stride, to, count)
+              : lines == 3 ? interleave_vectors<3>(from, in_stride, to, count)
+              : lines == 4 ? interleave_vectors<4>(from, in_stride, to, count)
+                           : 0;
+  for (; i < count; ++i)
+    for (int64_t line = 0; line < lines; ++line) to[i * lines + line] = from[line * in_stride + i];
+}
 
 void transpose_4byte_avx2(const void* in, int64_t in_stride, void* out, int64_t out_stride, int64_t rows,
                           int64_t cols) {
