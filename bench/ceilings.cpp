@@ -54,6 +54,15 @@ double copy_rate(ThreadPool& pool, size_t bytes_each, int runs, int repeats) {
   });
 }
 
+double read_rate(ThreadPool& pool, size_t bytes_each, int runs) {
+  std::vector<std::vector<char>> from(static_cast<size_t>(pool.size()));
+  return best_rate(pool, runs, [&](int member) {
+    auto& source = from[static_cast<size_t>(member)];
+    if (source.empty()) source.assign(bytes_each, 1);
+    return load_lines_avx2(source.data(), static_cast<int64_t>(source.size()));
+  });
+}
+
 }  // namespace
 
 Ceilings measure_ceilings(ThreadPool& pool) {
@@ -69,6 +78,7 @@ Ceilings measure_ceilings(ThreadPool& pool) {
     c.bf16_gflops = best_rate(pool, kRuns, [](int) { return dot_bf16_avx512(100000); });
   c.cache_copy_gbs = copy_rate(pool, static_cast<size_t>(machine.l2_bytes / 4), kRuns, 20);
   c.memory_copy_gbs = copy_rate(pool, static_cast<size_t>(2 * machine.l3_bytes), 8, 1);
+  c.memory_read_gbs = read_rate(pool, static_cast<size_t>(4 * machine.l3_bytes), 12);
   return c;
 }
 

@@ -15,6 +15,7 @@ struct Ceilings {
   double bf16_gflops = 0;      // the dot-product instruction or AMX's tiles; 0: the CPU has neither
   double cache_copy_gbs = 0;   // read + written bytes, each thread within half its private cache
   double memory_copy_gbs = 0;  // the same, far beyond the last-level cache
+  double memory_read_gbs = 0;  // bytes of memory that are read and not written: what weights come at
 };
 
 Ceilings measure_ceilings(ThreadPool& pool);

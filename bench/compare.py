@@ -340,7 +340,8 @@ def main():
     ceilings = {t: in_own_process(measure_ceilings, args.build, t, args.cpus) for t in args.all_threads}
     for t, c in ceilings.items():
         print(f"{cpu_name()}, {t} thread{'s' if t > 1 else ''}, {c['isa']}: FP32 {c['f32_gflops']:.0f} GFLOP/s, BF16 "
-              f"{c['bf16_gflops']:.0f}; copies {c['cache_copy_gbs']:.0f} GB/s in cache, {c['memory_copy_gbs']:.0f} in memory")
+              f"{c['bf16_gflops']:.0f}; copies {c['cache_copy_gbs']:.0f} GB/s in cache, {c['memory_copy_gbs']:.0f} in memory, "
+              f"reads {c['memory_read_gbs']:.0f}")
     print("medians of interleaved runs; ratio = peer / Lathe (lower..upper quartile)")
     print(f"{'model':<16}{'':>5}{'batch':>6}{'threads':>8}{'floor':>9}{'Lathe ms':>10}{'of floor':>9}{'ORT ms':>10}{'of floor':>9}"
           f"{'ratio':>7}{'':>14}{'by round':>10}{'OpenVINO':>10}{'of floor':>9}{'ratio':>7}{'':>14}{'by round':>10}{'predicted':>11}")

@@ -115,7 +115,8 @@ Json to_json(const Ceilings& c, int threads) {
           {"f32_gflops", c.f32_gflops},
           {"bf16_gflops", c.bf16_gflops},
           {"cache_copy_gbs", c.cache_copy_gbs},
-          {"memory_copy_gbs", c.memory_copy_gbs}};
+          {"memory_copy_gbs", c.memory_copy_gbs},
+          {"memory_read_gbs", c.memory_read_gbs}};
 }
 
 Json report(const Problem& problem, const std::vector<Row>& rows) {
@@ -192,9 +193,10 @@ int run(const std::vector<std::string>& arguments) {
   }
   if (device == "cpu")
     fmt::print(
-        "{} thread(s), {}: {:.0f} GFLOP/s FP32, {:.0f} BF16; copies {:.0f} GB/s in cache, {:.0f} in memory\n",
+        "{} thread(s), {}: {:.0f} GFLOP/s FP32, {:.0f} BF16; copies {:.0f} GB/s in cache, {:.0f} in memory, "
+        "reads {:.0f}\n",
         pool->size(), ceilings.isa, ceilings.f32_gflops, ceilings.bf16_gflops, ceilings.cache_copy_gbs,
-        ceilings.memory_copy_gbs);
+        ceilings.memory_copy_gbs, ceilings.memory_read_gbs);
   const auto backend = open_backend({.device = device, .threads = pool->size(), .pool = pool});
   double logarithms = 0;
   int chosen = 0;
