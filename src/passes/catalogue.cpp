@@ -11,6 +11,8 @@ namespace {
 
 // By name, sorted.
 constexpr PassInfo kPasses[] = {
+    {"absorb_attention_casts",
+     "attention of one query reads keys and values in the 16 bits they are stored in"},
     {"absorb_casts", "casts around a norm or softmax go where its kernel sums in FP32 anyway"},
     {"choose_attention_layout", "attention reads its heads in the order in which they come"},
     {"erase_pooling", "pooling over one element gives its input back"},

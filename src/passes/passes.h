@@ -54,6 +54,7 @@ bool fuse_product_sum(Graph& graph, PassContext& context);
 bool fuse_softmax(Graph& graph, PassContext& context);
 bool fuse_layer_norm(Graph& graph, PassContext& context);
 bool fuse_rms_norm(Graph& graph, PassContext& context);
+bool absorb_attention_casts(Graph& graph, PassContext& context);
 bool absorb_casts(Graph& graph, PassContext& context);
 bool fuse_norm_scale(Graph& graph, PassContext& context);
 bool fuse_rotary(Graph& graph, PassContext& context);

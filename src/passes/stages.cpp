@@ -87,6 +87,7 @@ std::vector<Stage> default_stages() {
         {"move_transposes_below_rotary", "ShuffleRotarySwap", move_transposes_below_rotary},
         {"simplify_shuffles", "ShuffleShuffleFusion", simplify_shuffles},
         {"fuse_repeated_heads", "RepeatedHeadsFusion", fuse_repeated_heads},
+        {"absorb_attention_casts", "CastAbsorption", absorb_attention_casts},
         {"choose_attention_layout", "AttentionLayout", choose_attention_layout},
         {"move_shuffles_down", "ShuffleMatMulSwap", move_shuffles_down},
         {"remove_noop", "NoopRemoval", remove_noop}}},

@@ -11,10 +11,15 @@
 // is rounded less often than the model asks for. Casts inside of the model then lead from FP32 to FP32 and
 // vanish.
 //
+// A state that a model takes, joins with what is new and gives back (keys and values of the tokens so far)
+// is joined as it is stored: only what is new is narrowed, as the model does, and what reads the whole widens
+// it.
+//
 // Must not fire when such a type is only moved, cast or looked up: movement has kernels for elements of any
 // size.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "ir/recipe.h"
 #include "ops/build.h"
@@ -47,6 +52,8 @@ class Widening {
   void run() {
     std::map<ValueId, DType> types;  // of the outputs, as the model has them
     for (const ValueId output : graph_.outputs()) types[output] = graph_.value(output).dtype;
+    for (const NodeId id : graph_.order())
+      if (joins_state(id)) states_.insert(id);
     for (const ValueId input : graph_.inputs()) widen_input(input);
     for (const NodeId id : std::vector<NodeId>(graph_.order())) widen_node(id);
     infer_shapes(graph_);
@@ -60,13 +67,44 @@ class Widening {
   }
 
   void widen_input(ValueId input) {
-    const std::vector<NodeId> users = graph_.users(input);
+    std::vector<NodeId> users = graph_.users(input);
+    std::erase_if(users, [&](NodeId user) { return states_.contains(user); });
     if (!is_narrow(graph_.value(input).dtype) || users.empty()) return;
     const std::string name = graph_.value(input).name;
     const ValueId wide = append_node(editor_, "widen " + name, Cast{DType::Float32}, {input}, {},
                                      {name + "_widened"}, 1, users[0])[0];
     borders_.push_back(graph_.value(wide).producer);
     for (const NodeId user : users) replace_operand(user, input, wide);
+  }
+
+  // A join of an input and of what is new, which is an output.
+  bool joins_state(NodeId id) const {
+    const Node& node = graph_.node(id);
+    const auto is_input = [&](ValueId v) {
+      return std::count(graph_.inputs().begin(), graph_.inputs().end(), v) > 0;
+    };
+    return std::holds_alternative<Concat>(node.op) && graph_.is_output(node.outputs[0]) &&
+           is_narrow(graph_.value(node.outputs[0]).dtype) &&
+           std::any_of(node.inputs.begin(), node.inputs.end(), is_input);
+  }
+
+  void join_as_stored(NodeId id) {
+    const ValueId state = graph_.node(id).outputs[0];
+    const DType type = graph_.value(state).dtype;
+    const std::string name = graph_.value(state).name;
+    for (const ValueId input : std::vector<ValueId>(graph_.node(id).inputs)) {
+      const std::string part = graph_.value(input).name;
+      if (graph_.value(input).dtype != type)
+        replace_operand(
+            id, input,
+            append_node(editor_, "narrow " + part, Cast{type}, {input}, {}, {part + "_narrowed"}, 1, id)[0]);
+    }
+    const std::vector<NodeId> users = graph_.users(state);
+    if (users.empty()) return;
+    const ValueId wide = append_node(editor_, "widen " + name, Cast{DType::Float32}, {state}, {},
+                                     {name + "_widened"}, 1, users[0])[0];
+    borders_.push_back(graph_.value(wide).producer);
+    for (const NodeId user : users) replace_operand(user, state, wide);
   }
 
   void replace_operand(NodeId user, ValueId from, ValueId to) {
@@ -77,6 +115,7 @@ class Widening {
 
   void widen_node(NodeId id) {
     if (std::find(borders_.begin(), borders_.end(), id) != borders_.end()) return;
+    if (states_.contains(id)) return join_as_stored(id);
     for (const ValueId input : graph_.node(id).inputs)
       if (input != kNoValue && graph_.value(input).is_constant() && is_narrow(graph_.value(input).dtype))
         widen_constant(input);
@@ -133,7 +172,8 @@ class Widening {
   PassContext& context_;
   GraphEditor editor_;
   const std::vector<DType>& widened_;
-  std::vector<NodeId> borders_;  // the casts behind inputs
+  std::vector<NodeId> borders_;  // the casts behind inputs and states
+  std::set<NodeId> states_;      // what joins them
 };
 
 }  // namespace

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention, FP32 inside for FP32, BF16 and FP16 tensors: tiles of queries against the packed keys and values
-// of a head (attention/attention.inc). BF16 tensors have a second way: both products with BF16's dot product,
-// scores and sums in FP32 (attention/attention_avx512_bf16.cpp), or in AMX tiles, where queries, widths and
-// keys are padded with zeros to whole tiles. Work is shared out by heads, and by groups of queries when heads
-// are few.
+// Attention, FP32 inside for FP32, BF16 and FP16 tensors (keys and values may be of another type than
+// queries): tiles of queries against the packed keys and values of a head (attention/attention.inc). BF16
+// tensors have a second way: both products with BF16's dot product, scores and sums in FP32
+// (attention/attention_avx512_bf16.cpp), or in AMX tiles, where queries, widths and keys are padded with
+// zeros to whole tiles. Work is shared out by heads, and by groups of queries when heads are few.
 // Reached by tiles (one core of an Emerald Rapids, cold, 12 heads of width 64): 128 tokens 0.19 ms, 197
 // tokens 0.42 ms; by dots 0.69 and 1.68. Reached by the second (Zen 4, two threads, cold, 12 heads of width
 // 64, of 472 GFLOP/s): 330 at 128 tokens (70 %), 343 at 1024; the first gives 183 of 236 (77 %).
@@ -60,7 +60,7 @@ class PreparedAttention final : public PreparedLayer {
   static constexpr int64_t kStep = 32;  // along k, in AMX tiles
 
   Attention op;
-  DType type = DType::Float32;
+  DType type = DType::Float32, key_type = DType::Float32;  // of queries and results; of keys and values
   int64_t batch = 1, heads = 1, queries = 1, keys = 1, width = 1, value_width = 1;
   int64_t sharing = 1;  // heads of q that read one head of k and v
   bool few = false;     // rows of queries that read a head of k and v: too few to pack it for them
@@ -123,7 +123,8 @@ class PreparedAttention final : public PreparedLayer {
   int64_t padded_keys() const { return round_up(keys, attention_table(isa).panel); }
   int64_t padded_values() const { return round_up(value_width, attention_table(isa).panel); }
   int64_t member_floats() const {
-    if (few) return FewQueries::kMost * (2 * padded_keys() + padded_values()) + 16;
+    if (few)
+      return FewQueries::kMost * (2 * padded_keys() + padded_values() + round_up(width, int64_t{16})) + 16;
     const AttentionTable& t = attention_table(isa);
     const int64_t total = padded_keys() * padded_width() + padded_values() * (padded_keys() + 1) +
                           work_floats() + tile_rows() * (padded_width() + result_stride()) +
@@ -155,14 +156,20 @@ class PreparedAttention final : public PreparedLayer {
     const int64_t shared_heads = heads / sharing, rows = sharing * queries;
     float* scores = reinterpret_cast<float*>(args.scratch) + worker.index * member_floats();
     float *masks = scores + FewQueries::kMost * padded_keys(),
-          *results = masks + FewQueries::kMost * padded_keys();
+          *results = masks + FewQueries::kMost * padded_keys(),
+          *widened = results + FewQueries::kMost * padded_values();
     const bool in_place = epilogue->is_identity();
-    const auto at = [&](size_t input) { return static_cast<const float*>(args.inputs[input]); };
+    const auto at = [&](size_t input, int64_t element) {
+      return static_cast<const std::byte*>(args.inputs[input]) + dtype_bytes(key_type, element);
+    };
     const Worker::Range part = worker.slice(batch * shared_heads);
     for (int64_t i = part.begin; i < part.end; ++i) {
       const int64_t b = i / shared_heads, shared = i % shared_heads;
-      FewQueries f{.keys = at(1) + k_rows.start(b, shared),
-                   .values = at(2) + v_rows.start(b, shared),
+      FewQueries f{.stored = key_type == DType::Float32    ? FewQueries::Stored::Float32
+                             : key_type == DType::BFloat16 ? FewQueries::Stored::BFloat16
+                                                           : FewQueries::Stored::Float16,
+                   .keys = at(1, k_rows.start(b, shared)),
+                   .values = at(2, v_rows.start(b, shared)),
                    .key_stride = k_rows.row,
                    .value_stride = v_rows.row,
                    .key_count = keys,
@@ -175,8 +182,9 @@ class PreparedAttention final : public PreparedLayer {
         int64_t places[FewQueries::kMost] = {};
         for (int64_t r = 0; r < f.rows; ++r) {
           const int64_t h = shared * sharing + (first + r) / queries, query = (first + r) % queries;
-          int64_t stride = 0;
-          f.q[r] = at(0) + q_rows.start(b, h) + query * q_rows.row;
+          int64_t stride = 0, q_stride = q_rows.row;
+          f.q[r] = rows_as_f32(args.inputs[0], type, q_rows.start(b, h) + query * q_rows.row, q_stride, 1,
+                               width, widened + r * round_up(width, int64_t{16}));
           places[r] = out_rows.start(b, h) + query * out_rows.row;
           f.out[r] =
               in_place ? static_cast<float*>(args.outputs[0]) + places[r] : results + r * padded_values();
@@ -192,13 +200,13 @@ class PreparedAttention final : public PreparedLayer {
   }
 
   // `count` rows as FP32: in place or widened into `buffer`; `stride` becomes that of the result.
-  const float* rows_as_f32(const void* base, int64_t first, int64_t& stride, int64_t count, int64_t n,
-                           float* buffer) const {
-    if (type == DType::Float32) return static_cast<const float*>(base) + first;
+  const float* rows_as_f32(const void* base, DType from, int64_t first, int64_t& stride, int64_t count,
+                           int64_t n, float* buffer) const {
+    if (from == DType::Float32) return static_cast<const float*>(base) + first;
     const PointwiseTable& convert = pointwise_table(isa);
     const auto* halves = static_cast<const uint16_t*>(base) + first;
     for (int64_t r = 0; r < count; ++r)
-      (type == DType::BFloat16 ? convert.load_bf16 : convert.load_f16)(halves + r * stride, buffer + r * n,
+      (from == DType::BFloat16 ? convert.load_bf16 : convert.load_f16)(halves + r * stride, buffer + r * n,
                                                                        n);
     stride = n;
     return buffer;
@@ -211,13 +219,14 @@ class PreparedAttention final : public PreparedLayer {
       const int64_t n = std::min(panel, keys - k0);
       int64_t stride = k_rows.row;
       const float* rows =
-          rows_as_f32(args.inputs[1], k_rows.start(b, h) + k0 * stride, stride, n, width, m.rows);
+          rows_as_f32(args.inputs[1], key_type, k_rows.start(b, h) + k0 * stride, stride, n, width, m.rows);
       float* out = m.keys + k0 * width;
       transpose_4byte_avx2(rows, stride, out, panel, n, width);
       for (int64_t d = 0; d < width && n < panel; ++d)
         std::fill(out + d * panel + n, out + (d + 1) * panel, 0.0f);
       stride = v_rows.row;
-      rows = rows_as_f32(args.inputs[2], v_rows.start(b, h) + k0 * stride, stride, n, value_width, m.rows);
+      rows = rows_as_f32(args.inputs[2], key_type, v_rows.start(b, h) + k0 * stride, stride, n, value_width,
+                         m.rows);
       for (int64_t c = 0; c < value_width; c += panel) {
         const int64_t columns = std::min(panel, value_width - c);
         float* to = m.values + c * keys + k0 * panel;
@@ -399,7 +408,8 @@ class PreparedAttention final : public PreparedLayer {
     const int64_t first = queries * tile / tiles, rows = queries * (tile + 1) / tiles - first;
     AttentionHead a;
     a.q_stride = q_rows.row;
-    a.q = rows_as_f32(args.inputs[0], q_rows.start(b, h) + first * q_rows.row, a.q_stride, rows, width, m.q);
+    a.q = rows_as_f32(args.inputs[0], type, q_rows.start(b, h) + first * q_rows.row, a.q_stride, rows, width,
+                      m.q);
     a.keys = m.keys;
     a.values = m.values;
     a.key_count = keys;
@@ -440,6 +450,7 @@ class AttentionKernel final : public LayerKernel {
     const Extents &q = context.inputs[0], &k = context.inputs[1], &v = context.inputs[2];
     p->op = op_;
     p->type = tactic_.inputs[0].dtype;
+    p->key_type = tactic_.inputs[1].dtype;
     p->batch = q[0];
     p->heads = q[h];
     p->sharing = q[h] / std::max<int64_t>(k[h], 1);
@@ -461,7 +472,7 @@ class AttentionKernel final : public LayerKernel {
     if (products == Products::Tiles) p->amx = amx_;
     p->dots = products != Products::Floats;
     p->plain_epilogue = epilogue_.empty();
-    p->few = products == Products::Floats && p->type == DType::Float32 && p->sharing * p->queries <= kFewRows;
+    p->few = products == Products::Floats && p->sharing * p->queries <= kFewRows;
     p->threads = context.threads;
     p->epilogue = epilogue_.prepare(context);
     return p;
@@ -481,15 +492,20 @@ std::vector<Tactic> list_attention(const LayerQuery& query, const Machine& machi
   const Node& node = query.layer();
   if (!std::holds_alternative<Attention>(node.op)) return {};
   std::vector<Tactic> tactics;
+  // Keys and values that are stored in another type than the model computes in: they are read in that.
+  const auto own_type = [&](size_t i) { return query.graph.value(node.inputs[i]).dtype; };
+  const bool mixed = own_type(1) != own_type(0) && own_type(1) == own_type(2);
   const auto add = [&](DType type, Products products, DType result) {
+    if (mixed && products != Products::Floats) return;
     const TensorType linear{type, kLinear};
     Tactic t =
         with_variant(typed_tactic(query, kAttentionRunner, "flash_attention", linear, {result, kLinear}),
                      name_of(products, machine), params_of(products));
-    t.inputs[1] = t.inputs[2] = linear;
-    if (!is_vector_float(type)) t.support = no_vector_kernel(type);
+    if (!mixed) t.inputs[1] = t.inputs[2] = linear;
+    for (size_t i = 0; i < 2; ++i)
+      if (!is_vector_float(t.inputs[i].dtype)) t.support = no_vector_kernel(t.inputs[i].dtype);
     for (size_t i = 0; i < 3; ++i)
-      if (query.graph.value(node.inputs[i]).is_constant() && query.graph.value(node.inputs[i]).dtype != type)
+      if (query.graph.value(node.inputs[i]).is_constant() && own_type(i) != t.inputs[i].dtype)
         t.support = Support::no("a constant operand is read as it is stored");
     if (node.has_op_input(3)) {
       const DType mask = t.inputs[3].dtype;

@@ -5,6 +5,8 @@
 //
 #include "backend/cpu/vector/math.inc"
 //
+#include "backend/cpu/vector/loads.inc"
+//
 #include "backend/cpu/tile/gemm_tile.inc"
 //
 #include "backend/cpu/attention/attention_table.h"

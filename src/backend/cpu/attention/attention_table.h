@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attention of one head, one table per instruction set. Everything is FP32; the caller converts.
+// Attention of one head, one table per instruction set. Everything is FP32; the caller converts, but for the
+// keys and values of few queries.
 #pragma once
 
 #include <cstdint>
@@ -24,14 +25,16 @@ struct AttentionHead {
 
 // Up to four rows of queries against the keys and values of one head as they lie in memory.
 struct FewQueries {
+  enum class Stored : uint8_t { Float32, BFloat16, Float16 };
   static constexpr int64_t kMost = 4;
   int64_t rows = 0;
   const float* q[kMost] = {};
   float* out[kMost] = {};
-  const float* mask[kMost] = {};  // added to the scores: null, or key_count long
-  int64_t seen[kMost] = {};       // keys that the row sees
-  const float* keys = nullptr;    // rows key_stride apart
-  const float* values = nullptr;
+  const float* mask[kMost] = {};    // added to the scores: null, or key_count long
+  int64_t seen[kMost] = {};         // keys that the row sees
+  Stored stored = Stored::Float32;  // of keys and values
+  const void* keys = nullptr;       // rows key_stride elements apart
+  const void* values = nullptr;
   int64_t key_stride = 0, value_stride = 0, key_count = 0, width = 0, value_width = 0;
   float scale = 1;
   float* scores = nullptr;  // kMost rows of key_count, rounded up to `panel`

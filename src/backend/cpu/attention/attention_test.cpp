@@ -110,13 +110,28 @@ TEST(AttentionTactics, RowsForbiddenByAFiniteNumberWeighAllKeys) {
 }
 
 TEST(AttentionTactics, HalfTypesAndEpilogue) {
-  LayerCase layer = attention(1, 2, 37, 50, 24, 24, AttentionLayout::BSHD);
-  layer.allowed_types = {DType::BFloat16, DType::Float16};
-  layer.tolerance = kRoundedWeights;
-  EXPECT_GE(check_layer(attention_tactics(), layer), 3);
-  layer.epilogue = PointwiseProgram::parse("Add(0,1)", 2);
-  layer.operands = {{.extents = {1, 37, 2, 24}}};
-  EXPECT_GE(check_layer(attention_tactics(), layer), 3);
+  for (const int64_t queries : {1, 3, 37}) {
+    SCOPED_TRACE(queries);
+    LayerCase layer = attention(1, 2, queries, 50, 24, 40, AttentionLayout::BSHD);
+    layer.allowed_types = {DType::BFloat16, DType::Float16};
+    layer.tolerance = kRoundedWeights;
+    EXPECT_GE(check_layer(attention_tactics(), layer), 3);
+    layer.epilogue = PointwiseProgram::parse("Add(0,1)", 2);
+    layer.operands = {{.extents = {1, queries, 2, 40}}};
+    EXPECT_GE(check_layer(attention_tactics(), layer), 3);
+  }
+}
+
+TEST(AttentionTactics, KeysAndValuesOfAnotherType) {
+  for (const DType type : {DType::Float16, DType::BFloat16})
+    for (const int64_t queries : {1, 3, 37}) {
+      LayerCase layer = attention(2, 4, queries, 50, 24, 40, AttentionLayout::BHSD);
+      for (const size_t i : {size_t{1}, size_t{2}}) {
+        layer.inputs[i].dtype = type;
+        layer.inputs[i].extents[1] = 2;
+      }
+      EXPECT_GE(check_layer(attention_tactics(), layer), 1) << queries;
+    }
 }
 
 // One query is no tile: its results are rounded behind the rows that it reads.
