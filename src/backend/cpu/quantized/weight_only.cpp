@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Products of float rows with constant weights of four or eight bits on a grid: one scale for the weights,
-// for each column, or for each block of k. What is read of memory are the packed bits; they become floats in
-// registers (tile/few_bits_table.h), so results are those of FP32 weights but for the order of additions.
+// for each column, or for each block of k. What is read of memory are the packed bits; they meet the rows as
+// floats in registers, or as bytes the rows' digits (tile/few_bits_table.h), so results are those of FP32
+// weights but for the order of additions.
 //
 // Bytes: the packed weights once for every 64 rows. The floor of a few rows is the way of these bytes from
 // memory; from some 16 rows on it is arithmetic, and products with FP32 weights win.
@@ -25,7 +26,10 @@ constexpr std::string_view kWeightOnlyRunner = "WeightOnlyProduct";
 constexpr int64_t kWeightOnlyBlockRows = 64;
 
 const FewBitTable& table_of(const Machine& machine) {
-  return machine.has(CpuFeature::Avx512) ? few_bit_table_avx512() : few_bit_table_avx2();
+  const bool wide = machine.has(CpuFeature::Avx512);
+  if (wide && machine.has(CpuFeature::Vnni)) return few_bit_table_avx512_vnni();
+  if (!wide && machine.has(CpuFeature::AvxVnni)) return few_bit_table_avxvnni();
+  return wide ? few_bit_table_avx512() : few_bit_table_avx2();
 }
 
 FewBitShape shape_of(const LayerQuery& query, const FewBitPacking& packing) {

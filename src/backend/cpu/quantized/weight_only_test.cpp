@@ -2,9 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
 
 #include "backend/check/few_bit_case.h"
 #include "backend/cpu/check/grid_check.h"
+#include "backend/cpu/device/machine.h"
+#include "backend/cpu/tile/few_bits_table.h"
 
 namespace lathe::cpu {
 
@@ -52,6 +57,74 @@ TEST(WeightOnlyProduct, ScalesPerColumn) {
     expect_right_weight_only(
         {.rows = 2, .depth = 50, .block = 0, .dtype = "int8", .zero = 0, .transposed = transposed},
         "weight_only_int8_half_scales_avx");
+}
+
+// More indices of k with one scale than have one unit.
+TEST(WeightOnlyProduct, LongBlocks) {
+  for (const int64_t rows : {1, 2, 4})
+    for (const int64_t depth : {300, 128, 1030})
+      expect_right_weight_only({.rows = rows, .depth = depth, .block = 0, .dtype = "int8", .zero = 0},
+                               "weight_only_int8_half_scales_avx");
+}
+
+// The kernels of this machine, each on rows whose numbers are of very different sizes.
+std::vector<const FewBitTable*> tables() {
+  const Machine machine = make_machine(read_cpu_info(), {}, 1);
+  std::vector<const FewBitTable*> tables = {&few_bit_table_avx2()};
+  if (machine.has(CpuFeature::AvxVnni)) tables.push_back(&few_bit_table_avxvnni());
+  if (machine.has(CpuFeature::Avx512)) tables.push_back(&few_bit_table_avx512());
+  if (machine.has(CpuFeature::Avx512) && machine.has(CpuFeature::Vnni))
+    tables.push_back(&few_bit_table_avx512_vnni());
+  return tables;
+}
+
+// One panel of weights 7 and 9 in turn around a middle of 8, scales of 1: each result is the alternating sum.
+std::vector<float> alternating_sums(const FewBitTable& table, const std::vector<float>& x) {
+  const FewBitShape shape{.bits = 4, .depth = static_cast<int64_t>(x.size()), .block = 32};
+  std::vector<std::byte> panel(static_cast<size_t>(shape.blocks() * shape.block_bytes(table.panel)));
+  for (int64_t b = 0; b < shape.blocks(); ++b) {
+    std::byte* at = panel.data() + b * shape.block_bytes(table.panel);
+    const float one = 1;
+    for (int64_t c = 0; c < table.panel; ++c, at += 4) std::memcpy(at, &one, 4);
+    for (int64_t w = 0; w < table.panel * shape.groups(); ++w, at += 4) std::memset(at, 0x79, 4);
+  }
+  std::vector<float> prepared(static_cast<size_t>(shape.padded_depth()) + 16), sums(x.size()),
+      out(static_cast<size_t>(table.panel));
+  table.prepare(shape, x.data(), prepared.data(), sums.data());
+  table.multiply(shape, {prepared.data(), sums.data(), shape.padded_depth(), shape.blocks(), 1}, panel.data(),
+                 out.data(), table.panel);
+  return out;
+}
+
+TEST(FewBitTables, NumbersOfAllSizes) {
+  for (const FewBitTable* table : tables()) {
+    SCOPED_TRACE(table->name);
+    for (const float scale : {1.0f, 1e-30f, 1e30f}) {
+      std::vector<float> x(64);
+      double expected = 0, magnitudes = 0;
+      for (size_t i = 0; i < x.size(); ++i) {
+        x[i] = scale * (i % 5 == 0 ? 1.0f : 1e-3f) * static_cast<float>(static_cast<int>(i * 37 % 64) - 31);
+        expected += (i % 2 == 0 ? 1 : -1) * static_cast<double>(x[i]);
+        magnitudes += std::abs(static_cast<double>(x[i]));
+      }
+      for (const float y : alternating_sums(*table, x))
+        EXPECT_NEAR(static_cast<double>(y), expected, 16 * magnitudes * std::pow(2.0, -22)) << scale;
+    }
+  }
+}
+
+TEST(FewBitTables, ZerosAndWhatIsNoNumber) {
+  for (const FewBitTable* table : tables()) {
+    SCOPED_TRACE(table->name);
+    EXPECT_EQ(alternating_sums(*table, std::vector<float>(64, 0.0f))[0], 0);
+    EXPECT_NEAR(alternating_sums(*table, std::vector<float>(64, 1e-44f))[0], 0, 1e-41);
+    for (const float bad :
+         {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+      std::vector<float> x(64, 1.0f);
+      x[40] = bad;
+      EXPECT_FALSE(std::isfinite(alternating_sums(*table, x)[0])) << bad;
+    }
+  }
 }
 
 TEST(WeightOnlyProduct, Epilogues) {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products of floats with weights of four or eight bits, which become floats in registers: a few rows by a
-// panel of columns.
+// Products of floats with weights of four or eight bits: a few rows by a panel of columns. A word of 32 bits
+// holds the weights of one column for 8 (or 4) indices of k that follow one another, the first in its lowest
+// bits.
 //
-// A word of 32 bits holds the weights of one column for 8 (or 4) indices of k that follow one another, the
-// first in its lowest bits. A weight q at bit s of its word is not shifted down: what a mask leaves is q *
-// 2^s, an exact FP32 number, and x comes multiplied by 2^-s. So a vector of weights costs three instructions:
-// and, convert, multiply-add. The highest weight of a word, whose sign bit a conversion would see, is
-// shifted.
+// Without dot products of bytes the weights become floats in registers (few_bits.inc). A weight q at bit s of
+// its word is not shifted down: what a mask leaves is q * 2^s, an exact FP32 number, and x comes multiplied
+// by 2^-s. So a vector of weights costs three instructions: and, convert, multiply-add. The highest weight of
+// a word, whose sign bit a conversion would see, is shifted. With dot products of bytes the weights stay
+// bytes (few_bits_quads.inc).
 //
 // With blocks of k that share a scale: y += scale * (sum(q * x) - zero * sum(x)) for each block.
 //
@@ -37,7 +38,8 @@ struct FewBitShape {
   }
 };
 
-// Rows of x as prepare() made them: `depth` numbers times 2^-s, padded, and the sum of each block.
+// Rows of x as prepare() made them, in as many bytes as their padded numbers take as floats (these times
+// 2^-s, or their digits), and the sum of each block.
 struct FewBitRows {
   const float* x = nullptr;
   const float* sums = nullptr;
@@ -56,5 +58,8 @@ struct FewBitTable {
 
 const FewBitTable& few_bit_table_avx2();
 const FewBitTable& few_bit_table_avx512();
+// With dot products of bytes (few_bits_quads.inc).
+const FewBitTable& few_bit_table_avxvnni();
+const FewBitTable& few_bit_table_avx512_vnni();
 
 }  // namespace lathe::cpu

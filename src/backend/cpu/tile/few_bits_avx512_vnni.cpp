@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cpu/vector/vec_avx512.h"
+//
+#include "backend/cpu/vector/vec_integer_avx512.h"
+//
+#include "backend/cpu/tile/few_bits_table.h"
+
+namespace lathe::cpu {
+namespace {
+
+struct Quads {
+  static IntVec dot(IntVec unsigned_bytes, IntVec signed_bytes, IntVec sums) {
+    return _mm512_dpbusd_epi32(sums, unsigned_bytes, signed_bytes);
+  }
+};
+
+}  // namespace
+}  // namespace lathe::cpu
+
+#include "backend/cpu/tile/few_bits_quads.inc"
+
+namespace lathe::cpu {
+
+const FewBitTable& few_bit_table_avx512_vnni() {
+  static constexpr FewBitTable table = {"avx512_vnni", kPanelColumns, kMostRows, prepare_digits,
+                                        multiply_digits};
+  return table;
+}
+
+}  // namespace lathe::cpu
