@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The inputs and outputs of a model. A sequence is a list of tensors in the graph, and so it is at its ends:
-// how many tensors it has is said before the import, and each is an input or an output of its own. One whose
-// length only a run finds is an output that has its tensors as slices.
+// The inputs and outputs of a model. A sequence is a list of tensors in the graph, and so it is at its
+// ends: how many tensors it has is said before the import, and each is an input or an output of its own.
+// One whose length only a run finds is an output that has its tensors as slices where they have one shape;
+// else it is two, all numbers of its tensors in one dim, and their shapes.
 #include <algorithm>
 #include <map>
 
@@ -17,6 +18,10 @@ constexpr int64_t kMostElements = 4096;  // of a sequence that is an input
 
 std::string part_name(const std::string& name, size_t i) {
   return name + "_" + std::to_string(i);
+}
+
+std::string shapes_name(const std::string& name) {
+  return name + ".shapes";
 }
 
 }  // namespace
@@ -132,34 +137,41 @@ void GraphImporter::add_output(const std::string& name, ValueId id, GraphBuilder
   if (builder.is_strings(id)) strings_.insert(given);
 }
 
-GraphImporter::Lengths GraphImporter::add_outputs(const std::vector<ValueInfo>& outputs, Scope& scope,
-                                                  const Origin& node, SequenceForm form) {
+GraphImporter::Forms GraphImporter::add_outputs(const std::vector<ValueInfo>& outputs, Scope& scope,
+                                                const Origin& node, const Forms& wanted) {
   std::map<std::string, int> seen;
   const auto add = [&](const std::string& name, ValueId id) {
     if (seen[name]++) throw_input_error("two graph outputs are called '" + name + "'");
     add_output(name, id, *scope.builder);
   };
-  Lengths lengths;
-  for (const ValueInfo& output : outputs) {
-    const std::string name(output.name);
+  Forms forms;
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    const std::string name(outputs[o].name);
     if (name.empty()) throw_input_error("a graph output has no name");
-    const ValueId id = body_result(output.name, scope);
-    lengths.emplace_back();
+    const ValueId id = body_result(outputs[o].name, scope);
+    forms.emplace_back();
     if (!Sequences::is_sequence(id)) {
       add(name, id);
       continue;
     }
-    if (form == SequenceForm::Slices || sequences_.stacked(id) != kNoValue) {
-      add(name, sequences_.as_slices(*scope.builder, node, id));
-      if (scope.parent == nullptr) log_.output_is_slices(name);
-      lengths.back() = kSlices;
-      continue;
-    }
-    const Values elements = sequences_.elements(id);
-    for (size_t i = 0; i < elements.size(); ++i) add(part_name(name, i), elements[i]);
-    lengths.back() = elements.size();
+    SequenceForm form = sequences_.form(*scope.builder, id);
+    const size_t leading = form.leading.size();
+    if (o < wanted.size() && wanted[o]) form = *wanted[o];
+    // Users get all dims of all tensors.
+    if (form.kind == SequenceForm::Kind::Ragged)
+      form.leading = scope.parent == nullptr ? form.type.dims : constants_of(form.leading);
+    const auto values = sequences_.values(*scope.builder, node, id, form);
+    if (!values) throw SequenceDiffers{o, sequences_.type(*scope.builder, id), leading};
+    if (form.kind == SequenceForm::Kind::Tensors)
+      for (size_t i = 0; i < values->size(); ++i) add(part_name(name, i), values->at(i));
+    else
+      add(name, values->at(0));
+    if (form.kind == SequenceForm::Kind::Ragged) add(shapes_name(name), values->at(1));
+    if (form.kind != SequenceForm::Kind::Tensors && scope.parent == nullptr)
+      log_.output_is_found(name, form.kind == SequenceForm::Kind::Ragged ? shapes_name(name) : std::string());
+    forms.back() = std::move(form);
   }
-  return lengths;
+  return forms;
 }
 
 }  // namespace lathe::onnx

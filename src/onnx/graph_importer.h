@@ -59,14 +59,19 @@ class GraphImporter {
   ValueId add_input(const std::string& name, const TypeProto& type);
   ValueId add_list_input(const std::string& name, const TypeProto& type);
   Shape input_shape(const std::string& name, const TypeProto& type);
-  // Per output how many tensors it is: a sequence 'y' becomes y_0, y_1, ..., or one tensor of its slices
-  // (sequence_slices.h); nothing for one that is a tensor.
-  using Lengths = std::vector<std::optional<size_t>>;
-  static constexpr size_t kSlices = SIZE_MAX;
-  // What becomes of sequences whose lengths are known.
-  enum class SequenceForm { Lists, Slices };
-  Lengths add_outputs(const std::vector<ValueInfo>& outputs, Scope& scope, const Origin& node,
-                      SequenceForm form = SequenceForm::Lists);
+  // What an output is that is a sequence; nothing for a tensor.
+  using Forms = std::vector<std::optional<SequenceForm>>;
+  // The sequence of an output has no room in the form that was asked for.
+  struct SequenceDiffers {
+    size_t output = 0;
+    SequenceType type;
+    size_t leading = 0;  // how many leading dims it has at least
+  };
+  // Outputs become values: a sequence 'y' of known length y_0, y_1, ..., slices of one tensor y
+  // (sequence_slices.h), and others y and y.shapes (ragged_sequence.h). `wanted`: those that a body must
+  // give in a form.
+  Forms add_outputs(const std::vector<ValueInfo>& outputs, Scope& scope, const Origin& node,
+                    const Forms& wanted = {});
   void add_output(const std::string& name, ValueId value, GraphBuilder& builder);
   // `outputs`: what the nodes are there for. Those that no output needs are left out, the others sorted.
   void import_nodes(const std::vector<NodeProto>& nodes, const std::vector<std::string_view>& outputs,
@@ -85,36 +90,34 @@ class GraphImporter {
   Values import_inline(const GraphProto& graph, Scope& inner);
   Values import_if(NodeImport& node, Scope& scope);
   Values import_choice(NodeImport& node, Scope& scope);
-  Values import_choice_of(NodeImport& node, Scope& scope, SequenceForm form);
+  Values import_choice_of(NodeImport& node, Scope& scope, const Forms& wanted);
   Values import_loop(NodeImport& node, Scope& scope);
   Values import_repetition(NodeImport& node, Scope& scope);
   // Nothing where a body does more with a sequence than to append to it.
   std::optional<Values> import_appending_loop(NodeImport& node, Scope& scope);
-  Values import_loop_of_slices(NodeImport& node, Scope& scope);
-  Values make_loop_of_slices(NodeImport& node, Scope& scope);
-  // Carried value `carried` of a loop as slices: a sequence, which may be empty.
-  ValueId first_slices(NodeImport& node, Scope& scope, size_t carried);
-  struct ElementType {
-    DType dtype = DType::Undefined;
-    Shape shape;
-  };
+  Values import_loop_of_sequences(NodeImport& node, Scope& scope);
+  Values make_loop_of_sequences(NodeImport& node, Scope& scope);
+  // The loop with its sequences in these forms (per output of its body).
+  Values make_loop_of_forms(NodeImport& node, Scope& scope, const Forms& forms);
+  // The form in which a loop carries a sequence, which may be empty.
+  SequenceForm carried_form(NodeImport& node, Scope& scope, size_t carried);
   // What an iteration puts into an empty sequence, as it was found for these operands of the loop.
   struct FirstElement {
     std::vector<Shape> operands;
-    std::optional<ElementType> type;
+    SequenceType type;
     bool is_reused = false;
   };
-  std::optional<ElementType> type_of_first(NodeImport& node, Scope& scope, size_t carried);
+  SequenceType type_of_first(NodeImport& node, Scope& scope, size_t carried);
   std::optional<Values> unroll_loop(NodeImport& node, const GraphProto& proto, Scope& scope);
   Values import_scan(NodeImport& node, Scope& scope);
   Values import_batched_scan(NodeImport& node, Scope& scope);
   Values import_flex_attention(NodeImport& node, Scope& scope);
   ValueId modify(std::string_view attribute, ValueId value, NodeImport& node, Scope& scope);
   Values import_sequence_map(NodeImport& node, Scope& scope);
-  Values map_slices(NodeImport& node, const GraphProto& proto, Scope& scope);
+  Values map_by_loop(NodeImport& node, const GraphProto& proto, Scope& scope);
   // `bound`: what the body's own inputs stand for in it.
-  Lengths import_body(const GraphProto& proto, NodeImport& node, Scope& scope, BodyBuilder& body,
-                      const Values& bound, SequenceForm form);
+  Forms import_body(const GraphProto& proto, NodeImport& node, Scope& scope, BodyBuilder& body,
+                    const Values& bound, const Forms& wanted = {});
   void import_whole_body(const GraphProto& proto, NodeImport& node, Scope& scope, BodyBuilder& body);
   ValueId capture(ValueId outer, Scope& scope);
   // Whether importing the node imports graphs that it has, or leaves no node behind.
@@ -143,7 +146,10 @@ class GraphImporter {
   // theirs as often as there are ways to import those around.
   std::map<std::string, ChangingDims, std::less<>> changing_dims_;
   std::map<std::string, FirstElement, std::less<>> first_elements_;  // "loop/carried value"
-  std::set<std::string, std::less<>> giving_slices_;  // the Ifs whose branches give lists of other lengths
+  // By loop and carried value, those whose tensors differ in shape; and by If, where its branches give
+  // other forms.
+  std::map<std::string, SequenceForm, std::less<>> ragged_forms_;
+  std::map<std::string, Forms, std::less<>> choice_forms_;
   std::set<std::string, std::less<>> strings_;
 };
 

@@ -6,16 +6,18 @@
 //   while ...: results.append(x)          the body: results = SequenceInsert(results, x)
 //   torch.stack(results)                  behind it: ConcatFromSequence
 //
-// What each iteration appends becomes a scanned output of the loop, and the sequence its slices. A body that
-// does more with the sequence carries the slices from one iteration to the next (import_loop_of_slices.cpp).
+// What each iteration appends becomes a scanned output of the loop, and the sequence its slices. A body
+// that does more with the sequence, or appends tensors of different shapes, carries it from one iteration
+// to the next (import_loop_of_sequences.cpp).
 #include <algorithm>
 #include <deque>
 #include <set>
+#include <string>
+#include <variant>
 
 #include "onnx/graph_importer.h"
 #include "onnx/loop_parts.h"
 #include "onnx/node_order.h"
-#include "onnx/sequence_slices.h"
 #include "ops/control_flow.h"
 
 namespace lathe::onnx {
@@ -73,6 +75,23 @@ GraphProto scanning_body(const GraphProto& body, const std::vector<Append>& appe
   return scanning;
 }
 
+// What is known outside of a loop of scanned output `output`: dims that only an iteration finds, or that
+// the body names itself, are not.
+SequenceType appended_type(const GraphBuilder& around, const WithBodies& loop, size_t output) {
+  std::set<std::string> known;
+  for (const ValueId id : loop.operands)
+    if (id != kNoValue)
+      for (const Dim& dim : around.value(id).shape) known.merge(dim.symbols());
+  const Graph& body = std::get<Loop>(loop.op).body.graph();
+  const Value& slice = body.value(body.outputs()[1 + output]);
+  SequenceType type = type_of_tensor(slice.dtype, slice.shape);
+  for (auto& dim : type.dims) {
+    const std::set<std::string> names = dim->symbols();
+    if (!std::includes(known.begin(), known.end(), names.begin(), names.end())) dim.reset();
+  }
+  return type;
+}
+
 }  // namespace
 
 std::optional<Values> GraphImporter::import_appending_loop(NodeImport& node, Scope& scope) {
@@ -81,6 +100,7 @@ std::optional<Values> GraphImporter::import_appending_loop(NodeImport& node, Sco
   const size_t carried = operands.size() - kLoopOwnInputs;
   std::vector<Append> appends;
   Values kept(operands.begin(), operands.begin() + kLoopOwnInputs);
+  const auto key_of = [&](size_t i) { return node.name() + "/" + std::to_string(i); };
   for (size_t i = 0; i < carried; ++i) {
     const ValueId value = node.in(kLoopOwnInputs + i);
     if (!Sequences::is_sequence(value)) {
@@ -88,30 +108,31 @@ std::optional<Values> GraphImporter::import_appending_loop(NodeImport& node, Sco
       continue;
     }
     const auto append = find_append(proto, i);
-    if (!append) return std::nullopt;
+    if (!append || ragged_forms_.contains(key_of(i))) return std::nullopt;
     appends.push_back(*append);
   }
   std::deque<std::string> names;
   const GraphProto scanning = scanning_body(proto, appends, names);
-  const Values results =
-      add_with_bodies(node, make_loop(
-                                node.builder(), node.name(), kept, input_names(scanning),
-                                [&](BodyBuilder& body) { import_whole_body(scanning, node, scope, body); },
-                                changing_dims_[node.name()]));
+  WithBodies made = make_loop(
+      node.builder(), node.name(), kept, input_names(scanning),
+      [&](BodyBuilder& body) { import_whole_body(scanning, node, scope, body); },
+      changing_dims_[node.name()]);
+  // Tensors whose dims an iteration finds may differ from one to the next.
+  for (size_t i = 0; i < appends.size(); ++i) {
+    const SequenceType type = appended_type(node.builder(), made, made.outputs - appends.size() + i);
+    if (type.has_one_shape()) continue;
+    ragged_forms_[key_of(appends[i].carried)] = form_of(type);
+    changing_dims_.erase(node.name());  // of other values
+    return std::nullopt;
+  }
+  const Values results = add_with_bodies(node, std::move(made));
   // Carried values in the order of the body, sequences among them, then what was scanned before.
   Values all(results.begin(), results.end() - static_cast<std::ptrdiff_t>(appends.size()));
   for (size_t i = 0; i < appends.size(); ++i) {
     const ValueId before = operands[kLoopOwnInputs + appends[i].carried];
     const ValueId slices = results[results.size() - appends.size() + i];
-    Values parts;
-    if (const ValueId stacked = sequences_.stacked(before); stacked != kNoValue)
-      parts.push_back(stacked);
-    else
-      for (const ValueId element : sequences_.elements(before))
-        parts.push_back(as_slice(node.builder(), node.origin(), element));
-    parts.push_back(slices);
-    const ValueId whole = parts.size() == 1 ? slices : node.add(Concat{.axis = 0}, parts, "appended");
-    all.insert(all.begin() + static_cast<std::ptrdiff_t>(appends[i].carried), sequences_.add_slices(whole));
+    all.insert(all.begin() + static_cast<std::ptrdiff_t>(appends[i].carried),
+               sequences_.joined(node.builder(), node.origin(), before, sequences_.add_slices(slices)));
   }
   return all;
 }

@@ -25,8 +25,10 @@ constexpr int64_t kUnrolledNodes =
     512;  // a loop of constant count that has no more is imported as its iterations
 constexpr int64_t kUnrolledIterations = 32;
 
-// The branches of an If give lists of different lengths.
-struct SequencesDiffer {};
+// The branches of an If give sequences in different forms; those in which both can give them.
+struct ChoiceDiffers {
+  std::vector<std::optional<SequenceForm>> forms;
+};
 
 bool is_constant_true(const GraphProto& body, std::string_view name, TensorSource& tensors) {
   const auto is_true = [&](const TensorProto& tensor) {
@@ -117,20 +119,15 @@ Values GraphImporter::import_inline(const GraphProto& graph, Scope& inner) {
 
 ValueId GraphImporter::capture(ValueId outer, Scope& scope) {
   if (outer == kPoison || outer == kNoValue) return outer;
-  if (Sequences::is_sequence(outer)) {
-    if (const ValueId slices = sequences_.stacked(outer); slices != kNoValue)
-      return sequences_.add_slices(capture(slices, scope));
-    Values elements = sequences_.elements(outer);
-    for (ValueId& element : elements) element = capture(element, scope);
-    return sequences_.add(std::move(elements));
-  }
+  if (Sequences::is_sequence(outer))
+    return sequences_.map(outer, [&](ValueId value) { return capture(value, scope); });
   const ValueId inner = scope.body->capture(*scope.parent->builder, outer);
   if (scope.parent->builder->is_strings(outer)) scope.builder->mark_strings(inner);
   return inner;
 }
 
-GraphImporter::Lengths GraphImporter::import_body(const GraphProto& proto, NodeImport& node, Scope& scope,
-                                                  BodyBuilder& body, const Values& bound, SequenceForm form) {
+GraphImporter::Forms GraphImporter::import_body(const GraphProto& proto, NodeImport& node, Scope& scope,
+                                                BodyBuilder& body, const Values& bound, const Forms& wanted) {
   Scope inner = inner_scope(node, scope);
   inner.builder = &body.builder;
   inner.body = &body;
@@ -145,17 +142,17 @@ GraphImporter::Lengths GraphImporter::import_body(const GraphProto& proto, NodeI
         !Sequences::is_sequence(id) && body.builder.is_strings(id))
       throw_unsupported(
           "its body gives strings, which is supported only where the condition or count is constant");
-  Lengths lengths = add_outputs(proto.outputs, inner, node.origin(), form);
+  Forms forms = add_outputs(proto.outputs, inner, node.origin(), wanted);
   body.builder.editor().remove_dead_nodes();
-  return lengths;
+  return forms;
 }
 
 // The same for a body that is not kept when a node of it is not supported.
 void GraphImporter::import_whole_body(const GraphProto& proto, NodeImport& node, Scope& scope,
                                       BodyBuilder& body) {
   const size_t problems = problems_.size();
-  const Lengths lengths = import_body(proto, node, scope, body, body.own_inputs, SequenceForm::Lists);
-  if (std::any_of(lengths.begin(), lengths.end(), [](const auto& length) { return length.has_value(); }))
+  const Forms forms = import_body(proto, node, scope, body, body.own_inputs);
+  if (std::any_of(forms.begin(), forms.end(), [](const auto& form) { return form.has_value(); }))
     throw_unsupported(
         "its body gives a sequence that it does not take, which is supported only where the number of "
         "iterations is a small constant");
@@ -179,112 +176,43 @@ Values GraphImporter::import_choice(NodeImport& node, Scope& scope) {
     node.fail("its branches give " + std::to_string(then_proto->outputs.size()) + " and " +
               std::to_string(else_proto->outputs.size()) + " values");
   const size_t problems = problems_.size();
-  if (!giving_slices_.contains(node.name())) {
+  Forms& wanted = choice_forms_[node.name()];
+  while (true) {
     try {
-      return import_choice_of(node, scope, SequenceForm::Lists);
-    } catch (const SequencesDiffer&) {
-      problems_.resize(problems);
-      giving_slices_.insert(node.name());
+      return import_choice_of(node, scope, wanted);
+    } catch (ChoiceDiffers& differs) {
+      wanted = std::move(differs.forms);
+    } catch (const SequenceDiffers& differs) {
+      wanted[differs.output] = wider(*wanted[differs.output], differs.type, differs.leading);
     }
+    problems_.resize(problems);
   }
-  return import_choice_of(node, scope, SequenceForm::Slices);
 }
 
-Values GraphImporter::import_choice_of(NodeImport& node, Scope& scope, SequenceForm form) {
-  Lengths lengths;
+Values GraphImporter::import_choice_of(NodeImport& node, Scope& scope, const Forms& wanted) {
+  Forms forms;
   const auto fill_then = [&](BodyBuilder& body) {
-    lengths = import_body(*node.graph("then_branch"), node, scope, body, {}, form);
+    forms = import_body(*node.graph("then_branch"), node, scope, body, {}, wanted);
   };
   const auto fill_else = [&](BodyBuilder& body) {
-    const Lengths others = import_body(*node.graph("else_branch"), node, scope, body, {}, form);
-    if (others == lengths) return;
-    for (size_t i = 0; i < lengths.size(); ++i)
-      if (lengths[i].has_value() != others[i].has_value())
+    const Forms others = import_body(*node.graph("else_branch"), node, scope, body, {}, wanted);
+    if (others == forms) return;
+    ChoiceDiffers differs{forms};
+    for (size_t i = 0; i < forms.size(); ++i) {
+      if (forms[i].has_value() != others[i].has_value())
         node.fail("output " + std::to_string(i) + " is a sequence in one of its branches alone");
-    throw SequencesDiffer();
+      if (forms[i] != others[i]) differs.forms[i] = form_of_both(*forms[i], *others[i]);
+    }
+    throw differs;
   };
   const Values parts = add_with_bodies(node, make_if(node.builder(), node.in(0), fill_then, fill_else));
   Values results;
   auto next = parts.begin();
-  for (const auto& length : lengths) {
-    if (length == kSlices) {
-      results.push_back(sequences_.add_slices(*next++));
-      continue;
-    }
-    const auto end = next + static_cast<std::ptrdiff_t>(length.value_or(1));
-    results.push_back(length ? sequences_.add(Values(next, end)) : *next);
+  for (const auto& form : forms) {
+    const auto end = next + static_cast<std::ptrdiff_t>(form ? form->values() : 1);
+    results.push_back(form ? sequences_.add(*form, Values(next, end)) : *next);
     next = end;
   }
-  return results;
-}
-
-// The body once for each element of the first sequence; other sequences have as many.
-Values GraphImporter::import_sequence_map(NodeImport& node, Scope& scope) {
-  const GraphProto* proto = node.graph("body");
-  if (!proto) node.fail("its body is missing");
-  if (!Sequences::is_sequence(node.in(0))) node.fail("its first input is no sequence");
-  if (proto->inputs.size() != node.input_count())
-    node.fail("its body takes " + std::to_string(proto->inputs.size()) + " values, there are " +
-              std::to_string(node.input_count()));
-  for (size_t k = 0; k < node.input_count(); ++k)
-    if (Sequences::is_sequence(node.in(k)) && sequences_.stacked(node.in(k)) != kNoValue)
-      return map_slices(node, *proto, scope);
-  const size_t count = sequences_.elements(node.in(0)).size();
-  std::vector<Values> lists(proto->outputs.size());
-  for (size_t i = 0; i < count; ++i) {
-    Scope inner = inner_scope(node, scope);
-    inner.prefix = node.name() + "/" + std::to_string(i) + "/";
-    for (size_t k = 0; k < node.input_count(); ++k) {
-      ValueId value = node.in(k);
-      if (Sequences::is_sequence(value)) {
-        const Values& elements = sequences_.elements(value);
-        if (elements.size() != count)
-          node.fail("its sequences have " + std::to_string(count) + " and " +
-                    std::to_string(elements.size()) + " tensors");
-        value = elements[i];
-      }
-      inner.values[proto->inputs[k].name] = value;
-    }
-    const Values results = import_inline(*proto, inner);
-    for (size_t k = 0; k < results.size(); ++k) {
-      if (Sequences::is_sequence(results[k])) node.fail("its body gives a sequence");
-      if (node.builder().is_strings(results[k])) throw_unsupported("there are no sequences of strings");
-      lists[k].push_back(results[k]);
-    }
-  }
-  Values results;
-  for (Values& list : lists) results.push_back(sequences_.add(std::move(list)));
-  return results;
-}
-
-// A scan over the slices.
-Values GraphImporter::map_slices(NodeImport& node, const GraphProto& proto, Scope& scope) {
-  Values operands;
-  InputNames names;
-  for (size_t k = 0; k < node.input_count(); ++k) {
-    if (!Sequences::is_sequence(node.in(k))) {
-      no_strings(node, k);
-      continue;
-    }
-    operands.push_back(sequences_.as_slices(node.builder(), node.origin(), node.in(k)));
-    names.emplace_back(proto.inputs[k].name);
-  }
-  const Scan op{.input_axes = Ints(operands.size(), 0),
-                .output_axes = Ints(proto.outputs.size(), 0),
-                .input_reversed = Ints(operands.size(), 0),
-                .output_reversed = Ints(proto.outputs.size(), 0)};
-  const auto fill = [&](BodyBuilder& body) {
-    Values bound;
-    auto slice = body.own_inputs.begin();
-    for (size_t k = 0; k < node.input_count(); ++k)
-      bound.push_back(Sequences::is_sequence(node.in(k)) ? *slice++
-                                                         : body.capture(*scope.builder, node.in(k)));
-    const Lengths lengths = import_body(proto, node, scope, body, bound, SequenceForm::Lists);
-    if (std::any_of(lengths.begin(), lengths.end(), [](const auto& length) { return length.has_value(); }))
-      node.fail("its body gives a sequence");
-  };
-  Values results = add_with_bodies(node, make_scan(node.builder(), op, operands, names, fill));
-  for (ValueId& result : results) result = sequences_.add_slices(result);
   return results;
 }
 
@@ -342,7 +270,7 @@ std::optional<Values> GraphImporter::unroll_loop(NodeImport& node, const GraphPr
 Values GraphImporter::import_repetition(NodeImport& node, Scope& scope) {
   if (std::any_of(node.inputs().begin(), node.inputs().end(), Sequences::is_sequence)) {
     auto results = import_appending_loop(node, scope);
-    return results ? *std::move(results) : import_loop_of_slices(node, scope);
+    return results ? *std::move(results) : import_loop_of_sequences(node, scope);
   }
   const GraphProto& proto = *node.graph("body");
   for (size_t i = kLoopOwnInputs; i < node.input_count(); ++i)

@@ -27,9 +27,12 @@ class ImportLog {
                  const std::vector<ValueId>& values);
   void output(const std::string& name);
   void output_is_input(const std::string& name, const std::string& output);
-  void output_is_slices(const std::string& name) {
-    note("Output '" + name +
-         "' is a sequence whose length only a run finds: its tensors are the slices of one tensor.");
+  // `shapes`: the output that has the shapes of a ragged one.
+  void output_is_found(const std::string& name, const std::string& shapes) {
+    note("Output '" + name + "' is a sequence whose length only a run finds: " +
+         (shapes.empty() ? "its tensors are the slices of one tensor."
+                         : "it has all elements of its tensors, one tensor behind the other, and output '" +
+                               shapes + "' has a row for the shape of each."));
   }
   // `prefix`: of the names in the body or function whose nodes these are.
   void nodes_sorted(const std::string& prefix);

@@ -555,8 +555,6 @@ TEST(ImportSequences, Errors) {
   expect_says(with("SequenceAt", {"s", "five"}), "position 5 is not in a sequence of 2");
   expect_says(with("SequenceAt", {"a", "five"}), "its first input is no sequence");
   expect_says(with("SequenceAt", {"s"}), "input 1 is missing");
-  expect_says(with("SplitToSequence", {"a", "i"}),
-              "the sizes of its parts are computed while the model runs");
   expect_says(with("Neg", {"s"}), "one of its inputs is a sequence");
   expect_says(with("SplitToSequence", {"s"}), "input 0 is a sequence where a tensor is expected");
   expect_says(with("SequenceInsert", {"s", "s"}), "input 1 is a sequence where a tensor is expected");

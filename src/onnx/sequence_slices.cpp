@@ -6,40 +6,10 @@
 
 #include <string>
 
+#include "onnx/sequence_positions.h"
+
 namespace lathe::onnx {
 namespace {
-
-// Input `input` as one number.
-ValueId one_position(NodeImport& node, size_t input) {
-  const Dim numbers = element_count(node.shape(input));
-  if (numbers.is_constant() && numbers.value() != 1) node.fail("its position is not one number");
-  return node.reshape(node.in(input), {}, "position");
-}
-
-// The same, counted from the front of a sequence of `count`.
-ValueId read_position(NodeImport& node, size_t input, ValueId count) {
-  const ValueId given = node.cast(one_position(node, input), DType::Int64);
-  const ValueId from_end =
-      node.pointwise(PointwiseCode::Less, {given, node.scalar(0, DType::Int64)}, "from_end");
-  const ValueId counted = node.pointwise(PointwiseCode::Add, {given, count}, "counted");
-  return node.pointwise(PointwiseCode::Where, {from_end, counted, given}, "place");
-}
-
-// How many slices there are, and `more`.
-ValueId count_and(NodeImport& node, ValueId slices, int64_t more) {
-  const Dim count = node.shape_of(slices)[0];
-  if (!is_data_dependent({count})) return node.dim_scalar(count + more);
-  const ValueId counted = slice_count(node, slices);
-  return more == 0 ? counted
-                   : node.pointwise(PointwiseCode::Add,
-                                    {counted, node.scalar(static_cast<double>(more), DType::Int64)},
-                                    "count_and_more");
-}
-
-ValueId integers_below(NodeImport& node, ValueId limit) {
-  const ValueId zero = node.scalar(0, DType::Int64), one = node.scalar(1, DType::Int64);
-  return node.add(Range{}, {zero, limit, one}, "places");
-}
 
 // `order` where the position is in [0, last], else `none`, which no slice has.
 ValueId refuse_outside(NodeImport& node, ValueId order, ValueId position, ValueId last, ValueId none) {
@@ -48,17 +18,6 @@ ValueId refuse_outside(NodeImport& node, ValueId order, ValueId position, ValueI
   const ValueId behind = node.pointwise(PointwiseCode::Greater, {position, last}, "behind");
   const ValueId outside = node.pointwise(PointwiseCode::Or, {negative, behind}, "outside");
   return node.pointwise(PointwiseCode::Where, {outside, none, order}, "order");
-}
-
-void check_fits(const NodeImport& node, ValueId slices, ValueId element) {
-  Shape slice = node.shape_of(slices);
-  slice.erase(slice.begin());
-  if (node.dtype_of(slices) != node.dtype_of(element))
-    node.fail("it inserts a tensor of another type than the sequence has");
-  if (slice != node.shape_of(element))
-    throw_unsupported("it inserts a tensor of shape " + to_string(node.shape_of(element)) +
-                      " into a sequence of " + to_string(slice) +
-                      "; where only a run finds lengths or positions all have one shape");
 }
 
 }  // namespace
@@ -70,25 +29,10 @@ ValueId as_slice(GraphBuilder& builder, const Origin& node, ValueId element) {
 }
 
 ValueId stack_slices(GraphBuilder& builder, const Origin& node, const Values& elements) {
-  if (elements.empty())
-    throw_unsupported(
-        "nothing says of which tensors an empty sequence is, whose length or positions a run finds");
   Values parts;
-  for (const ValueId element : elements) {
-    const Value &first = builder.value(elements[0]), &other = builder.value(element);
-    if (other.dtype != first.dtype || other.shape != first.shape)
-      throw_unsupported("its sequence has tensors of shapes " + to_string(first.shape) + " and " +
-                        to_string(other.shape) +
-                        "; where only a run finds lengths or positions all have one shape");
-    parts.push_back(as_slice(builder, node, element));
-  }
+  for (const ValueId element : elements) parts.push_back(as_slice(builder, node, element));
   if (parts.size() == 1) return parts[0];
   return builder.add(node.name + "/slices", Concat{.axis = 0}, parts, {node})[0];
-}
-
-ValueId slice_count(NodeImport& node, ValueId slices) {
-  const ValueId count = node.add(ShapeOf{.start = 0, .end = Ints{1}}, {slices}, "count");
-  return node.reshape(count, {}, "length");
 }
 
 ValueId slice_at(NodeImport& node, ValueId slices) {
@@ -96,7 +40,6 @@ ValueId slice_at(NodeImport& node, ValueId slices) {
 }
 
 ValueId insert_slice(NodeImport& node, ValueId slices) {
-  check_fits(node, slices, node.in(1));
   const ValueId slice = as_slice(node.builder(), node.origin(), node.in(1));
   const ValueId all = node.add(Concat{.axis = 0}, {slices, slice}, "longer");
   if (!node.has(2)) return all;

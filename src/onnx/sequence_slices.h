@@ -13,12 +13,11 @@ namespace lathe::onnx {
 
 // A tensor as one slice (1, ...).
 ValueId as_slice(GraphBuilder& builder, const Origin& node, ValueId element);
-// Tensors of one type and shape as slices. Throws Unsupported where they are not, or there are none.
+// Tensors of one type and shape as slices; there is at least one.
 ValueId stack_slices(GraphBuilder& builder, const Origin& node, const Values& elements);
 
-ValueId slice_count(NodeImport& node, ValueId slices);   // SequenceLength
 ValueId slice_at(NodeImport& node, ValueId slices);      // SequenceAt
-ValueId insert_slice(NodeImport& node, ValueId slices);  // SequenceInsert
+ValueId insert_slice(NodeImport& node, ValueId slices);  // SequenceInsert of a tensor that fits
 ValueId erase_slice(NodeImport& node, ValueId slices);   // SequenceErase
 ValueId join_slices(NodeImport& node, ValueId slices);   // ConcatFromSequence
 // SplitToSequence in parts of one size, of which a run finds how many there are; nothing for others.

@@ -55,16 +55,7 @@ TEST(SequenceSlices, PositionsOutsideAreRefused) {
   EXPECT_THROW(ImportedGraph(of_three("SequenceErase", {"s", "i"})).run(three(3)), Error);
 }
 
-TEST(SequenceSlices, TensorsOfOtherShapesAreNamed) {
-  TestModel m;
-  m.input("a", kFloat, {"2"}).input("b", kFloat, {"3"}).input("i", kInt64, {}).output("y");
-  m.node("SequenceConstruct", {"a", "b"}, {"s"}).node("SequenceAt", {"s", "i"}, {"y"});
-  expect_says(import_error(m), "its sequence has tensors of shapes [2] and [3]");
-  TestModel other;
-  other.input("a", kFloat, {"2"}).input("b", kFloat, {"3"}).input("i", kInt64, {}).output("y");
-  other.node("SequenceConstruct", {"a", "a"}, {"s"}).node("SequenceInsert", {"s", "b", "i"}, {"t"});
-  other.node("SequenceLength", {"t"}, {"y"});
-  expect_says(import_error(other), "it inserts a tensor of shape [3] into a sequence of [2]");
+TEST(SequenceSlices, AnEmptySequenceHasNoTensorToRead) {
   TestModel empty;
   empty.input("i", kInt64, {})
       .output("y")

@@ -18,6 +18,7 @@
 #include <iostream>
 #include <map>
 #include <set>
+#include <span>
 
 #include "base/json.h"
 #include "ir/strings.h"
@@ -181,6 +182,30 @@ std::string check_strings(const Tensor& actual, const Tensor& expected) {
   return {};
 }
 
+// Whether output `at` of the graph has the elements of a sequence's tensors, and the next one their shapes.
+bool is_ragged(const Graph& graph, size_t at) {
+  const std::vector<ValueId>& outputs = graph.outputs();
+  return at + 1 < outputs.size() &&
+         graph.value(outputs[at + 1]).name == graph.value(outputs[at]).name + ".shapes";
+}
+
+std::vector<Tensor> ragged_tensors(const Tensor& elements, const Tensor& shapes) {
+  const std::vector<double> values = elements.to_doubles();
+  const std::vector<int64_t> dims = shapes.to_int64s();
+  const auto rank = static_cast<size_t>(shapes.extents().at(1));
+  std::span<const double> rest(values);
+  std::vector<Tensor> tensors;
+  for (size_t at = 0; at < dims.size(); at += rank) {
+    const Extents extents(dims.begin() + static_cast<ptrdiff_t>(at),
+                          dims.begin() + static_cast<ptrdiff_t>(at + rank));
+    const auto count = static_cast<size_t>(element_count(extents));
+    if (count > rest.size()) throw_input_error("a sequence has fewer elements than its shapes say");
+    tensors.push_back(Tensor::from_doubles(elements.dtype(), extents, rest.first(count)));
+    rest = rest.subspan(count);
+  }
+  return tensors;
+}
+
 std::vector<Tensor> run_model(const ImportedModel& model, const DataSet& data, Runner& runner) {
   std::vector<Tensor> inputs;
   for (const ValueId id : model.graph.inputs()) inputs.push_back(data.inputs.at(model.graph.value(id).name));
@@ -213,17 +238,25 @@ Verdict run_case(const fs::path& folder, Runner& runner, Fixed fixed, const Loos
     const ImportedModel model = import_onnx(file, observer, options_for(data, fixed));
     const std::vector<Tensor> outputs = run_model(model, data, runner);
     if (runner.only_plans()) return {"planned", ""};
-    size_t at = 0, before = 0;  // each list is as many outputs as it has tensors
+    size_t at = 0, before = 0;  // each list is as many outputs as it has tensors, or two
     for (const auto& [number, expected] : data.outputs) {
       at += number - before;
-      for (const Tensor& tensor : expected) {
+      const std::vector<Tensor> parts = is_ragged(model.graph, at)
+                                            ? ragged_tensors(outputs.at(at), outputs.at(at + 1))
+                                            : std::vector<Tensor>();
+      if (!parts.empty() && parts.size() != expected.size())
+        return {"failed",
+                std::to_string(parts.size()) + " tensors instead of " + std::to_string(expected.size())};
+      for (size_t i = 0; i < expected.size(); ++i) {
         const std::string name = "output " + std::to_string(at);
-        if (at >= outputs.size()) return {"failed", name + " is missing"};
-        const std::string problem = data.strings.contains(number) ? check_strings(outputs[at], tensor)
-                                                                  : check_output(outputs[at], tensor, looser);
-        ++at;
+        if (parts.empty() && at >= outputs.size()) return {"failed", name + " is missing"};
+        const Tensor actual = parts.empty() ? outputs[at] : parts[i];
+        const std::string problem = data.strings.contains(number) ? check_strings(actual, expected[i])
+                                                                  : check_output(actual, expected[i], looser);
+        if (parts.empty()) ++at;
         if (!problem.empty()) return {"failed", name + ": " + problem};
       }
+      if (!parts.empty()) at += 2;
       before = number + 1;
     }
   }

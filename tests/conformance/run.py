@@ -124,7 +124,8 @@ def operators_page(results):
         text.append(f"| {o} | {versions} | {cell(rows[o]['oracle'])} | {cell(rows[o]['cpu'])} | {notes} |")
     others = sorted(SEQUENCES - set(supported))
     text += ["", "Also read: functions of the model, MaxRoiPool, Multinomial, random numbers, and " + ", ".join(others) + ".",
-             "How many tensors a sequence has that is an input is said before the import (`--inputLengths`). Sequences whose lengths or positions only a run finds have tensors of one shape; such an output is one tensor of their slices.", "",
+             "How many tensors a sequence has that is an input is said before the import (`--inputLengths`). Where only a run finds lengths or positions, the tensors of a sequence have one element type and rank. Such an output is one tensor of their slices where they have one shape;",
+             "else `y` has all elements, one tensor behind the other, and `y.shapes` a row for the shape of each ([python.md](python.md#sequences-and-optionals)).", "",
              *(["Not supported: " + ", ".join(missing) + ".", ""] if missing else [])]
     problems = []
     for domain in DOMAINS:
