@@ -14,36 +14,12 @@ import tempfile
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
 from harness import Tests, quiet_environment  # noqa: E402
-
-FLOAT, INT64, BOOL, FLOAT16 = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL, TensorProto.FLOAT16
-KINDS = {FLOAT: np.float32, INT64: np.int64, BOOL: np.bool_, FLOAT16: np.float16}
-RANDOM = np.random.default_rng(7)
-
-
-def value(name, kind, shape):
-    return helper.make_tensor_value_info(name, kind, shape)
-
-
-def weights(name, *shape, kind=np.float32):
-    return numpy_helper.from_array(RANDOM.uniform(-1, 1, shape).astype(kind), name)
-
-
-def constant(name, array):
-    return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(np.asarray(array)))
-
-
-def model(nodes, inputs, outputs, initializers=()):
-    graph = helper.make_graph(nodes, "g", inputs, outputs, list(initializers))
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-
-
-def body(nodes, inputs, outputs, initializers=()):
-    return helper.make_graph(nodes, "body", inputs, outputs, list(initializers))
-
+from models import BOOL, FLOAT, FLOAT16, INT64, KINDS, body, constant, model, rows, value, weights, yes_no  # noqa: E402
+from sequences import CASES as SEQUENCES, FAILING  # noqa: E402
 
 def choice(kind=FLOAT):
     """Branches that capture an input, a weight of the graph and a computed value, and have weights of their own."""
@@ -114,14 +90,6 @@ def scan():
                                    scan_input_directions=[1], scan_output_directions=[1], name="scan")],
                  [value("h0", FLOAT, ["n", 4]), value("x", FLOAT, ["n", "time", 4])], [value("last", FLOAT, ["n", 4]), value("all", FLOAT, ["n", "time", 4])],
                  [weights("w", 4, 4)])
-
-
-def rows(n, *rest, kind=np.float32):
-    return RANDOM.uniform(-1, 1, (n, *rest)).astype(kind)
-
-
-def yes_no(flag):
-    return np.array(flag)
 
 
 def found_sizes():
@@ -209,11 +177,23 @@ CASES = {
 
 # What the log says of a run on a GPU, where it is not one graph without a node that decides.
 LAUNCHED = {"choice": "1 conditional", "choice_fp16": "1 conditional", "nested": "1 conditional", "loop_until": "1 conditional",
-            "loop_appending": "", "loop_rotating": "", "choice_of_sequences": "", "loop_growing": "because the size of", "found_sizes": "parts, because each needs sizes"}
+            "loop_appending": "", "loop_rotating": "", "choice_of_sequences": "", "loop_growing": "because the size of", "found_sizes": "parts, because each needs sizes"} | dict.fromkeys(SEQUENCES, "")
 
 
 def shapes_flag(name, feeds, pick):
     return f"--{name}=" + ",".join(f"{k}:" + "x".join(str(pick(d, k, i)) for i, d in enumerate(v.shape)) for k, v in feeds.items() if v.ndim)
+
+
+def with_parts(results):
+    """Sequences as a sequence leaves an engine whose tensors differ: all elements, and a row for the shape of each."""
+    parts = {}
+    for name, result in results.items():
+        if isinstance(result, list):
+            parts[name] = np.concatenate([tensor.ravel() for tensor in result])
+            parts[name + ".shapes"] = np.array([tensor.shape for tensor in result])
+        else:
+            parts[name] = result
+    return parts
 
 
 def run_case(t, name, proto, inputs, device):
@@ -241,9 +221,11 @@ def run_case(t, name, proto, inputs, device):
         if device:
             launched = next((line for line in r.out + r.err if "launched" in line), "")
             t.check(LAUNCHED.get(name, "as one CUDA graph") in launched, f"{what}: {launched}", r)
-        right = dict(zip([o.name for o in session.get_outputs()], session.run(None, feeds)))
-        for tensor in json.loads((t.folder / "out.json").read_text()):
-            expected = right[tensor["name"]]
+        right = with_parts(dict(zip([o.name for o in session.get_outputs()], session.run(None, feeds))))
+        tensors = json.loads((t.folder / "out.json").read_text())
+        t.check({tensor["name"] for tensor in tensors} == set(right), f"{what}: outputs {[tensor['name'] for tensor in tensors]}", r)
+        for tensor in tensors:
+            expected = right.get(tensor["name"], np.zeros(0))
             shape = tuple(int(d) for d in tensor["dimensions"].split("x") if d)
             t.check(shape == expected.shape, f"{what}: '{tensor['name']}' is {shape}, ONNX Runtime gives {expected.shape}", r)
             tolerance = 4e-3 if expected.dtype == np.float16 else 1e-5
@@ -265,6 +247,17 @@ def refused(t):
     t.check(r.code == 1 and any("node 'outer' (Loop)" in line and "gives at least 2" in line for line in r.err), "a body with too few outputs", r)
 
 
+def failing(t):
+    """What only a run finds to be wrong: an error that names the layer and says what it found."""
+    for name, (proto, feeds, says) in FAILING.items():
+        onnx.save(proto, t.folder / f"{name}.onnx")
+        for key, array in feeds.items():
+            (t.folder / f"{key}.bin").write_bytes(array.tobytes())
+        r = t.run(f"--onnx={name}.onnx", shapes_flag("shapes", feeds, lambda d, k, i: d), "--loadInputs=" + ",".join(f"{k}:{k}.bin" for k in feeds),
+                  "--builderOptimizationLevel=0", "--iterations=1", "--duration=0", "--warmUp=0")
+        t.check(r.code == 1 and all(any(part in line for line in r.err) for part in says), f"{name}: {r.err[-2:]}", r)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default="build")
@@ -273,9 +266,11 @@ def main():
     quiet_environment()
     with tempfile.TemporaryDirectory() as folder:
         t = Tests(arguments.build, folder)
-        for name, (proto, inputs) in CASES.items():
+        for name, (proto, inputs) in (CASES | SEQUENCES).items():
             run_case(t, name, proto, inputs, [f"--device={arguments.device}", "--noTF32"] if arguments.device else [])
         refused(t)
+        if not arguments.device:  # a kernel cannot report an index that is outside
+            failing(t)
         return t.finish("control flow")
 
 
