@@ -371,6 +371,31 @@ std::string sequences() {
   return m.bytes();
 }
 
+// Parts of sizes that a run brings, which a loop makes longer, branches insert and erase, and a map changes.
+std::string ragged_sequences() {
+  const std::vector<std::string> along = {integer("axis", 1)};
+  TestModel twice;
+  twice.input("k", kInt64, {}).input("on", kBool, {}).list_input("s", kFloat, {"2", ""});
+  twice.output("still", kBool).output("next").node("Identity", {"on"}, {"still"}).ints("first", {0});
+  twice.node("SequenceAt", {"s", "first"}, {"one"}).node("SequenceErase", {"s", "first"}, {"rest"});
+  twice.node("Concat", {"one", "one"}, {"two"}, along).node("SequenceInsert", {"rest", "two"}, {"next"});
+  TestModel shorter, longer, negative;
+  shorter.node("SequenceErase", {"grown", "place"}, {"fewer"}).output("fewer");
+  longer.node("SequenceInsert", {"grown", "x", "place"}, {"more"}).output("more");
+  negative.input("part", kFloat, {"2", ""}).node("Neg", {"part"}, {"other"}).output("other");
+  TestModel m(17);
+  m.input("x", kFloat, {"2", "N"}).input("sizes", kInt64, {"K"}).input("n", kInt64, {});
+  m.input("c", kBool, {}).input("place", kInt64, {}).output("y").output("all");
+  m.node("SplitToSequence", {"x", "sizes"}, {"parts"}, along);
+  m.node("Loop", {"n", "", "parts"}, {"grown"}, {TestModel::graph_attribute("body", twice.graph())});
+  m.node("If", {"c"}, {"some"},
+         {TestModel::graph_attribute("then_branch", shorter.graph()),
+          TestModel::graph_attribute("else_branch", longer.graph())});
+  m.node("SequenceMap", {"some"}, {"all"}, {TestModel::graph_attribute("body", negative.graph())});
+  m.node("ConcatFromSequence", {"all"}, {"y"}, along);
+  return m.bytes();
+}
+
 }  // namespace
 
 std::vector<Source> source_models() {
@@ -391,7 +416,8 @@ std::vector<Source> source_models() {
           {"signals", signals()},
           {"bodies", bodies()},
           {"remade", remade()},
-          {"sequences", sequences()}};
+          {"sequences", sequences()},
+          {"ragged_sequences", ragged_sequences()}};
 }
 
 }  // namespace fuzz
