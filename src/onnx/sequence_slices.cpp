@@ -55,7 +55,7 @@ ValueId insert_slice(NodeImport& node, ValueId slices) {
 }
 
 ValueId erase_slice(NodeImport& node, ValueId slices) {
-  if (!node.has(1)) return node.slice(slices, 0, 0, -1);
+  if (!node.has(1)) return node.slice(slices, 0, 0, node.shape_of(slices)[0] - 1);
   const ValueId count = count_and(node, slices, 0), last = count_and(node, slices, -1);
   const ValueId position = read_position(node, 1, count), places = integers_below(node, last);
   const ValueId is_before = node.pointwise(PointwiseCode::Less, {places, position}, "is_before");

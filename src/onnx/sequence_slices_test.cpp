@@ -46,6 +46,18 @@ TEST(SequenceSlices, PositionsThatARunFinds) {
   EXPECT_EQ(erased.run(three(-1))[0], (Numbers{1, 2, 3, 4}));
 }
 
+// The last, where nothing says which, of slices that only a run counts.
+TEST(SequenceSlices, TheLastIsErased) {
+  TestModel m;
+  m.input("x", kFloat, {"n", "2"}).output("y");
+  m.node("SplitToSequence", {"x"}, {"s"}, {TestModel::int_attribute("keepdims", 0)});
+  m.node("SequenceErase", {"s"}, {"t"});
+  m.node("ConcatFromSequence", {"t"}, {"y"}, {TestModel::int_attribute("axis", 0)});
+  const ImportedGraph read(m);
+  EXPECT_EQ(read.run({floats({3, 2}, {1, 2, 3, 4, 5, 6})})[0], (Numbers{1, 2, 3, 4}));
+  EXPECT_EQ(read.run({floats({1, 2}, {1, 2})})[0], Numbers{});
+}
+
 TEST(SequenceSlices, PositionsOutsideAreRefused) {
   for (const int64_t outside : {int64_t{4}, int64_t{-4}, INT64_MAX, INT64_MIN}) {
     EXPECT_THROW(ImportedGraph(of_three("SequenceAt", {"s", "i"}, false)).run(three(outside)), Error);
