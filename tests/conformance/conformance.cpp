@@ -48,10 +48,11 @@ struct CaseInfo {
 };
 
 struct DataSet {
-  std::vector<std::string> names;                       // of the inputs, in order
+  std::vector<std::string> names;  // of the inputs, in order
+  std::vector<std::string> output_names;
   std::map<std::string, Tensor, std::less<>> inputs;    // by name
   std::map<std::string, int64_t, std::less<>> lengths;  // of inputs that are lists
-  std::set<size_t> strings;                             // outputs that are strings
+  std::set<size_t> strings, lists;                      // outputs that are
   std::map<size_t, std::vector<Tensor>> outputs;        // by position; of a list its tensors
 };
 
@@ -81,8 +82,9 @@ std::vector<Tensor> load_list(const fs::path& folder) {
   return list;
 }
 
-DataSet load_data_set(const fs::path& folder, const std::vector<std::string>& input_names) {
-  DataSet data{.names = input_names};
+DataSet load_data_set(const fs::path& folder, const std::vector<std::string>& input_names,
+                      const std::vector<std::string>& output_names) {
+  DataSet data{.names = input_names, .output_names = output_names};
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
     const bool is_list = entry.is_directory();
@@ -99,6 +101,7 @@ DataSet load_data_set(const fs::path& folder, const std::vector<std::string>& in
     if (name.starts_with("output_")) {
       data.outputs[number] = values;
       if (loaded.strings) data.strings.insert(number);
+      if (is_list) data.lists.insert(number);
     }
   }
   return data;
@@ -106,11 +109,13 @@ DataSet load_data_set(const fs::path& folder, const std::vector<std::string>& in
 
 std::vector<DataSet> load_data_sets(const fs::path& folder) {
   const auto file = MappedFile::open(folder / "model.onnx");
-  std::vector<std::string> names;
-  for (const onnx::ValueInfo& v : onnx::parse_model(file->bytes()).graph.inputs) names.emplace_back(v.name);
+  const onnx::ModelProto proto = onnx::parse_model(file->bytes());
+  std::vector<std::string> inputs, outputs;
+  for (const onnx::ValueInfo& v : proto.graph.inputs) inputs.emplace_back(v.name);
+  for (const onnx::ValueInfo& v : proto.graph.outputs) outputs.emplace_back(v.name);
   std::vector<DataSet> sets;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.is_directory()) sets.push_back(load_data_set(entry.path(), names));
+    if (entry.is_directory()) sets.push_back(load_data_set(entry.path(), inputs, outputs));
   }
   return sets;
 }
@@ -182,27 +187,46 @@ std::string check_strings(const Tensor& actual, const Tensor& expected) {
   return {};
 }
 
-// Whether output `at` of the graph has the elements of a sequence's tensors, and the next one their shapes.
-bool is_ragged(const Graph& graph, size_t at) {
-  const std::vector<ValueId>& outputs = graph.outputs();
-  return at + 1 < outputs.size() &&
-         graph.value(outputs[at + 1]).name == graph.value(outputs[at]).name + ".shapes";
-}
-
-std::vector<Tensor> ragged_tensors(const Tensor& elements, const Tensor& shapes) {
+// Tensors of these extents that lie one behind the other.
+std::vector<Tensor> tensors_in(const Tensor& elements, const std::vector<Extents>& all_extents) {
   const std::vector<double> values = elements.to_doubles();
-  const std::vector<int64_t> dims = shapes.to_int64s();
-  const auto rank = static_cast<size_t>(shapes.extents().at(1));
   std::span<const double> rest(values);
   std::vector<Tensor> tensors;
-  for (size_t at = 0; at < dims.size(); at += rank) {
-    const Extents extents(dims.begin() + static_cast<ptrdiff_t>(at),
-                          dims.begin() + static_cast<ptrdiff_t>(at + rank));
+  for (const Extents& extents : all_extents) {
     const auto count = static_cast<size_t>(element_count(extents));
     if (count > rest.size()) throw_input_error("a sequence has fewer elements than its shapes say");
     tensors.push_back(Tensor::from_doubles(elements.dtype(), extents, rest.first(count)));
     rest = rest.subspan(count);
   }
+  return tensors;
+}
+
+std::vector<Extents> rows_of(const Tensor& shapes) {
+  const std::vector<int64_t> dims = shapes.to_int64s();
+  std::vector<Extents> rows;
+  for (auto row = dims.begin(); row != dims.end(); row += shapes.extents().at(1))
+    rows.emplace_back(row, row + shapes.extents()[1]);
+  return rows;
+}
+
+// What an output of the model is among those of the graph: a tensor, and of a list its tensors
+// (onnx/sequences.h).
+std::vector<Tensor> output_tensors(const Graph& graph, const std::vector<Tensor>& outputs,
+                                   const std::string& name, bool is_list) {
+  const auto find = [&](const std::string& wanted) -> const Tensor* {
+    for (size_t i = 0; i < graph.outputs().size(); ++i)
+      if (graph.value(graph.outputs()[i]).name == wanted) return &outputs.at(i);
+    return nullptr;
+  };
+  const Tensor *whole = find(name), *shapes = find(name + ".shapes");
+  if (whole != nullptr && !is_list) return {*whole};
+  if (whole != nullptr && shapes != nullptr) return tensors_in(*whole, rows_of(*shapes));
+  if (whole != nullptr) {
+    const Extents slice(whole->extents().begin() + 1, whole->extents().end());
+    return tensors_in(*whole, std::vector<Extents>(static_cast<size_t>(whole->extents()[0]), slice));
+  }
+  std::vector<Tensor> tensors;
+  while (const Tensor* tensor = find(name + "_" + std::to_string(tensors.size()))) tensors.push_back(*tensor);
   return tensors;
 }
 
@@ -238,26 +262,20 @@ Verdict run_case(const fs::path& folder, Runner& runner, Fixed fixed, const Loos
     const ImportedModel model = import_onnx(file, observer, options_for(data, fixed));
     const std::vector<Tensor> outputs = run_model(model, data, runner);
     if (runner.only_plans()) return {"planned", ""};
-    size_t at = 0, before = 0;  // each list is as many outputs as it has tensors, or two
     for (const auto& [number, expected] : data.outputs) {
-      at += number - before;
-      const std::vector<Tensor> parts = is_ragged(model.graph, at)
-                                            ? ragged_tensors(outputs.at(at), outputs.at(at + 1))
-                                            : std::vector<Tensor>();
-      if (!parts.empty() && parts.size() != expected.size())
-        return {"failed",
-                std::to_string(parts.size()) + " tensors instead of " + std::to_string(expected.size())};
+      const std::string name = "output " + std::to_string(number);
+      if (number >= data.output_names.size()) return {"failed", name + " is missing"};
+      const auto actual =
+          output_tensors(model.graph, outputs, data.output_names[number], data.lists.contains(number));
+      if (actual.size() != expected.size())
+        return {"failed", name + " has " + std::to_string(actual.size()) + " tensors instead of " +
+                              std::to_string(expected.size())};
       for (size_t i = 0; i < expected.size(); ++i) {
-        const std::string name = "output " + std::to_string(at);
-        if (parts.empty() && at >= outputs.size()) return {"failed", name + " is missing"};
-        const Tensor actual = parts.empty() ? outputs[at] : parts[i];
-        const std::string problem = data.strings.contains(number) ? check_strings(actual, expected[i])
-                                                                  : check_output(actual, expected[i], looser);
-        if (parts.empty()) ++at;
+        const std::string problem = data.strings.contains(number)
+                                        ? check_strings(actual[i], expected[i])
+                                        : check_output(actual[i], expected[i], looser);
         if (!problem.empty()) return {"failed", name + ": " + problem};
       }
-      if (!parts.empty()) at += 2;
-      before = number + 1;
     }
   }
   if (looser.random) return {"passed random", ""};
@@ -283,7 +301,8 @@ Verdict judge(const fs::path& folder, Runner& runner, const Looser& looser) {
   const Verdict verdict = judge(folder, runner, Fixed::None, looser);
   if (is_final(verdict)) return verdict;
   for (const Fixed fixed : {Fixed::BehindFirst, Fixed::All}) {
-    const Verdict again = judge(folder, runner, fixed, looser);
+    Verdict again = judge(folder, runner, fixed, looser);
+    if (again.result == "passed frozen") again.reason = verdict.reason;
     if (is_final(again)) return again;
   }
   return verdict;
