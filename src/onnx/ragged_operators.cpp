@@ -224,6 +224,9 @@ ValueId join_along(NodeImport& node, const Ragged& sequence, size_t axis) {
   });
 }
 
+// No dim is larger. Greater sizes make one part, too, and dims have no room for sums of them.
+constexpr int64_t kMostExtent = int64_t{1} << 40;
+
 // Sizes along the axis, all but the last of which are one number.
 ValueId equal_sizes(NodeImport& node, const Dim& dim, ValueId whole) {
   Formulas f(node);
@@ -234,9 +237,10 @@ ValueId equal_sizes(NodeImport& node, const Dim& dim, ValueId whole) {
   each = node.reshape(each, {}, "each");
   ValueId places = kNoValue;
   if (known) {
-    places = integers(node, ceil_div(dim, Dim(known->front())));
+    places = integers(node, ceil_div(dim, Dim(std::min(known->front(), kMostExtent))));
   } else {
-    const ValueId count = f.div(f.add(whole, f.sub(each, f.number(1))), each);
+    const ValueId full = f.div(whole, each), rest = f.sub(whole, f.mul(full, each));
+    const ValueId count = f.add(full, f.min(rest, f.number(1)));
     places = f.between(integers(node, dim), f.row(f.number(0)), f.row(count), "parts");
   }
   const ValueId starts = f.mul(places, each);

@@ -132,10 +132,22 @@ TEST(RaggedSequence, PartsWhoseSizesARunFinds) {
             (std::vector<Numbers>{{1, 2, 3, 4, 5, 6}, {2, 0, 2, 3, 2, 0}}));
   EXPECT_EQ(equal.run({x, place(2)}), (std::vector<Numbers>{{1, 2, 4, 5, 3, 6}, {2, 2, 2, 1}}));
   EXPECT_EQ(equal.run({x, place(9)}), (std::vector<Numbers>{{1, 2, 3, 4, 5, 6}, {2, 3}}));
+  EXPECT_EQ(equal.run({x, place(INT64_MAX)}), equal.run({x, place(9)}));
   for (const auto& wrong : {numbers({2, 2}), numbers({1}), numbers({4, -1}), numbers({})})
     expect_says(run_error(columns, {x, wrong}), "sizes_that_add_up_to_the_dim");
   expect_says(run_error(by_one, {x, place(0)}), "size_of_parts_above_0");
   expect_says(run_error(by_one, {x, place(-2)}), "size_of_parts_above_0");
+}
+
+TEST(RaggedSequence, PartsOfOneSizeNeedNotDivideTheDim) {
+  for (const int64_t size : {int64_t{2}, INT64_MAX}) {
+    TestModel m;
+    m.input("x", kFloat, {"n"}).output("y").constant<int64_t>("size", kInt64, {}, {size});
+    m.node("SplitToSequence", {"x", "size"}, {"y"});
+    const ImportedGraph read(m);
+    EXPECT_EQ(read.run({floats({3}, {1, 2, 3})})[1], size == 2 ? (Numbers{2, 1}) : (Numbers{3}));
+    EXPECT_EQ(read.run({floats({0}, {})})[1], Numbers{});
+  }
 }
 
 TEST(RaggedSequence, ANewAxisNeedsOneShape) {
