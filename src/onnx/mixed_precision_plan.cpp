@@ -136,6 +136,10 @@ class MixedPrecisionPlanner {
                                     [&](std::string_view o) { return facts_.computed.contains(o); }))
       return {"it is computed when the model is read", ""};
     if (const auto found = facts_.nodes.find(name); found != facts_.nodes.end()) return found->second;
+    // Of an operand that the import folded nobody said the type: it cannot be narrowed with the others.
+    for (size_t k = 0; k < node.inputs.size(); ++k)
+      if (!is_fixed(op->fixed_inputs, k) && !node.inputs[k].empty() && !is_float(node.inputs[k]))
+        return {"an operand is computed when the model is read", std::string(node.inputs[k])};
     WideReason reason;
     for_each_changed(node, *op, [&](std::string_view tensor) {
       const auto found = facts_.tensors.find(tensor);

@@ -16,7 +16,7 @@ struct NarrowOperator {
   std::string_view op_type;
   // Since this opset for bfloat16; float16 is older than any that is converted.
   int64_t first_bfloat16 = 13;
-  // Bit i: input or output i is float32 whatever the others are.
+  // Bit i: input or output i keeps its type whatever the others are: float32, or indices and sizes.
   uint32_t fixed_inputs = 0, fixed_outputs = 0;
   bool is_heavy = false;  // worth a Cast: products, convolutions
   bool passes = false;    // its output is its input

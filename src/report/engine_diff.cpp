@@ -73,6 +73,12 @@ double limit_behind(const Node& node, double limit, DType own, DType compute_typ
   return limit + std::max(tolerance(compute_type, terms), tolerance(own, terms));
 }
 
+// What the run of a graph found: dims that stand alone in the shape of a value that is there now.
+void learn_symbols(const Shape& shape, const Extents& extents, SymbolValues& symbols) {
+  for (size_t d = 0; d < shape.size() && d < extents.size(); ++d)
+    if (const auto name = shape[d].as_symbol()) symbols.emplace(*name, extents[d]);
+}
+
 // The oracle's run of the model, with every value kept, and evaluation of a part of it on other operands.
 class Oracle {
  public:
@@ -83,7 +89,7 @@ class Oracle {
     for (size_t i = 0; i < inputs.size(); ++i) values_[graph.inputs()[i]] = inputs[i];
     outputs_ = interpret(graph, inputs, {.pool = pool, .on_value = [&](ValueId id, const Tensor& tensor) {
                                            values_[id] = tensor;
-                                           learn_symbols(graph.value(id).shape, tensor.extents());
+                                           learn_symbols(graph.value(id).shape, tensor.extents(), symbols_);
                                          }});
   }
 
@@ -155,12 +161,6 @@ class Oracle {
     const bool moves =
         std::holds_alternative<ReshapeOp>(node.op) || std::holds_alternative<Transpose>(node.op);
     return moves && operands.contains(node.inputs[0]);
-  }
-
-  void learn_symbols(const Shape& shape, const Extents& extents) {
-    for (size_t d = 0; d < shape.size() && d < extents.size(); ++d) {
-      if (const auto name = shape[d].as_symbol()) symbols_.emplace(*name, extents[d]);
-    }
   }
 
   const Graph& graph_;
@@ -244,6 +244,7 @@ class LayerObserver {
         own_operands_.push_back(input == kNoValue ? Tensor() : graph_.value(input).constant);
       } else {
         own_operands_.push_back(context_.execution().read(input));
+        learn_symbols(graph_.value(input).shape, own_operands_.back().extents(), symbols_);
         add_operand(input, own_operands_.back());
       }
     }
@@ -262,6 +263,7 @@ class LayerObserver {
       EngineLayerDifference difference{node.name, std::string(op_display_name(node.op)), tactic.name,
                                        graph_.value(output).name, node.origins};
       const Tensor actual = context_.execution().read(output);
+      learn_symbols(graph_.value(output).shape, actual.extents(), symbols_);
       compare_with_model(difference, node, output, actual);
       if (!difference.local) compare_with_layer(difference, id, i, actual);
       difference.limit = std::max(difference.limit, tolerance(compute_type(node, output), 1)) *

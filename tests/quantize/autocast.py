@@ -141,6 +141,23 @@ def bodies_and_opsets(t):
             and "product" not in left(result), f"an opset that cannot be raised: {result}")
 
 
+def folded_operands(t):
+    """The type of what is computed when the model is read stands nowhere: what it is joined with stays as wide."""
+    node = helper.make_node
+    random = np.random.default_rng(3)
+    constants = {"w": random.standard_normal((8, 8)).astype(np.float32), "three": np.array([3, 8], np.int64), "first": np.array([0], np.int64)}
+    nodes = [node("MatMul", ["input", "w"], ["a"], "product"), node("ConstantOfShape", ["three"], ["filled"], "fill", value=numpy_helper.from_array(np.float32([0.5]))),
+             node("Concat", ["a", "filled"], ["joined"], "join", axis=0), node("MatMul", ["joined", "w"], ["b"], "second"), node("Gather", ["b", "first"], ["output"], "pick", axis=1)]
+    save(t.folder / "folded.onnx", nodes, {"input": [2, 8]}, {"output": [5, 1]}, constants)
+    result, mixed = convert(t, "folded.onnx", "--to", "fp16")
+    if result is None:
+        return
+    t.check(left(result)["join"]["reason"] == "an operand is computed when the model is read" and not {"product", "second", "pick"} & set(left(result)), f"folded operands: {left(result)}")
+    x = random.standard_normal((2, 8)).astype(np.float32)
+    loss = relative_l2(judge.run(t.folder / "mixed.onnx", {"input": x})[0], judge.run(t.folder / "folded.onnx", {"input": x})[0])
+    t.check(0 < loss < 5e-3, f"folded operands: {loss:.2e} in ONNX Runtime")
+
+
 def bad_input(t):
     def refused(text, *words):
         done = t.lathe("autocast", *words, "-o", "bad.onnx")
@@ -168,4 +185,5 @@ def run(t):
     whole_network(t, np.load(t.folder / "samples" / "0.npy"))
     values(t)
     bodies_and_opsets(t)
+    folded_operands(t)
     bad_input(t)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`lathe diff` of layers whose results lie on a grid: one element may fall to the other side of a step, and a grid that is wrong is found."""
+"""`lathe diff` of layers whose results lie on a grid: one element may fall to the other side of a step, and a grid that is wrong is found.
+And of layers whose sizes only the run finds."""
 import json
 
 import numpy as np
@@ -31,6 +32,17 @@ def rounding_behind_a_view(path, factor):
     onnx.save(helper.make_model(helper.make_graph(nodes, "view", info[:1], info[1:], constants), opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
 
 
+def sizes_of_the_run(path):
+    """Where x is positive, as columns: how many there are is in the shapes of all layers behind."""
+    nodes = [helper.make_node("NonZero", ["x"], ["where"], "where"), helper.make_node("Transpose", ["where"], ["rows"], "turn", perm=[1, 0]),
+             helper.make_node("Squeeze", ["rows", "one"], ["flat"], "squeeze"), helper.make_node("Gather", ["x", "flat"], ["picked"], "pick"),
+             helper.make_node("Mul", ["picked", "picked"], ["y"], "square")]
+    info = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [64]), helper.make_tensor_value_info("y", TensorProto.FLOAT, ["found"])]
+    graph = helper.make_graph([helper.make_node("Relu", ["in"], ["x"], "relu"), *nodes], "sizes", [helper.make_tensor_value_info("in", TensorProto.FLOAT, [64])],
+                              info[1:], [numpy_helper.from_array(np.array([1], np.int64), "one")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
 def diff(t, model, engine, *flags):
     done = t.lathe("diff", model, engine, "--json", *flags)
     return json.loads("\n".join(done.out)) if t.check(done.code in (0, 1), f"diff {model} {engine}", done) else {"layers": []}
@@ -54,6 +66,13 @@ def run(t):
     found = diff(t, "view.onnx", "view.engine")
     rounds = [l for l in found["layers"] if "q" in l["onnx_nodes"]]
     t.check(rounds and not any(l["bad"] for l in rounds) and any(l["bad"] for l in found["layers"]), f"a rounding is judged by what its layer reads: {found}")
+
+    sizes_of_the_run(t.folder / "sizes.onnx")
+    built = t.run("--onnx=sizes.onnx", "--saveEngine=sizes.engine", *QUICK)
+    t.check(built.code == 0, "sizes", built)
+    found = diff(t, "sizes.onnx", "sizes.engine")
+    compared = {n for l in found["layers"] for n in l["onnx_nodes"]}
+    t.check(found.get("passed") and {"turn", "squeeze", "pick", "square"} <= compared, f"sizes that a run finds: {found}")
 
     # Values have names in the model here. A batch of two is split among threads, and its integers are read in parts.
     model = onnx.load(t.folder / "max_uint8.onnx")
