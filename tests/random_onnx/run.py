@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random ONNX graphs on the oracle and on the CPU backend, against ONNX Runtime.
 
-usage: run.py --build build [--count N] [--seed N] [--all]
---seed: one graph; it is reduced to the first node that differs, and written to random-SEED.onnx. --all: 20,000 graphs.
+usage: run.py --build build [--quantized] [--count N] [--seed N] [--all]
+--seed: one graph; it is reduced to the first node that differs, and written to random-SEED.onnx.
+--quantized: quantised graphs alone, which quantized.py judges. --all: 20,000 graphs, and 10,000 quantised ones.
 A graph that ONNX Runtime refuses is counted and left out.
 """
 import argparse, json, pathlib, subprocess, sys, tempfile
@@ -15,6 +16,7 @@ from onnx import numpy_helper
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "common"))
 import generator
 import judge  # noqa: E402
+import quantized  # noqa: E402
 
 BACKENDS = ("oracle", "cpu")
 
@@ -67,17 +69,8 @@ def reduce(build, seed):
     return True
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", type=pathlib.Path, required=True)
-    parser.add_argument("--count", type=int, default=500)
-    parser.add_argument("--seed", type=int)
-    parser.add_argument("--all", action="store_true")
-    args = parser.parse_args()
-    build = args.build.resolve()
-    if args.seed is not None:
-        return 0 if reduce(build, args.seed) else 1
-    count, refused, failed = 20_000 if args.all else args.count, 0, {}
+def run_float(build, count):
+    refused, failed = 0, {}
     for start in range(0, count, 1000):
         with tempfile.TemporaryDirectory() as folder:
             cases = pathlib.Path(folder)
@@ -89,7 +82,40 @@ def main():
     print(f"{count} graphs, {refused} refused by ONNX Runtime, {len(failed)} failed")
     for name, reason in list(failed.items())[:20]:
         print(f"  {name} {reason}\n    reduce it: tests/random_onnx/run.py --build build --seed {name.split('_')[1]}")
-    return 1 if failed or refused > count // 20 else 0
+    return not failed and refused <= count // 20
+
+
+def run_quantized(build, count, first=0):
+    failed, stepped = {}, set()
+    for start in range(first, first + count, 1000):
+        wrong, moved = quantized.run(build, start, min(start + 1000, first + count))
+        failed.update(wrong)
+        stepped |= moved
+    print(f"{count} quantised graphs: {count - len(failed) - len(stepped)} within one step, {len(stepped)} apart only by steps of "
+          f"earlier layers, {len(failed)} failed")
+    if stepped:
+        print(f"  by steps of earlier layers: {' '.join(sorted(stepped, key=int))}")
+    for seed, reason in list(failed.items())[:20]:
+        print(f"  {seed} {reason}\n    reduce it: tests/random_onnx/run.py --build build --quantized --seed {seed}")
+    return not failed
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--count", type=int)
+    parser.add_argument("--first", type=int, default=0, help="the first quantised graph")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--quantized", action="store_true")
+    parser.add_argument("--all", action="store_true")
+    args = parser.parse_args()
+    build = args.build.resolve()
+    if args.seed is not None:
+        return 0 if (quantized.reduce if args.quantized else reduce)(build, args.seed) else 1
+    right = args.quantized or run_float(build, 20_000 if args.all else args.count or 500)
+    if args.quantized or args.count is None:
+        right &= run_quantized(build, 10_000 if args.all else args.count or 200, args.first)
+    return 0 if right else 1
 
 
 if __name__ == "__main__":
