@@ -493,7 +493,7 @@ const float* PointwiseEvaluator::load(const Run& run, size_t index, int64_t done
   int64_t row = outer_ == dims_ - 2 ? position / inner_ : 0;
   int64_t col = position - row * inner_;
   if (access == Access::Periodic && col == 0) {  // short periods: double what is there
-    load_run(input, base, 1, std::min(inner_, count), slot);
+    load_run(input, base, inner, std::min(inner_, count), slot);
     for (int64_t filled = inner_; filled < count; filled *= 2)
       std::memcpy(slot + filled, slot, static_cast<size_t>(std::min(filled, count - filled)) * sizeof(float));
     return slot;
