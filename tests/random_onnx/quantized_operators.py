@@ -20,8 +20,10 @@ class IntegerOperators:
         return self.one_of(layers)()
 
     def grid_of(self, build, kind):
-        """A grid for the numbers of a float form."""
-        return self.on_grid(None, kind, *self.grid(self.measured(build), kind))
+        """A grid for the numbers of a float form. Its scale is odd: these kernels of ONNX Runtime do not compute with the scales
+        one after the other, so a sum exactly between two steps, as on twice the scale of two equal ones, falls anywhere."""
+        scale, zero = self.grid(self.measured(build), kind)
+        return self.on_grid(None, kind, np.float32(scale * self.r.uniform(1.0, 1.01)), zero)
 
     # --- weights as integers
     def integers(self, shape, axis, terms, kind, per_channel, one_zero=True):
