@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random quantised graphs on the oracle and on the CPU backend, against ONNX Runtime.
+"""Random quantised graphs on the oracle and on the CPU backend (once more with every tactic for bytes), against ONNX Runtime.
 
 A result agrees when each element is within one step of the grid that it lies on: integers within 1, what a DequantizeLinear gives within
 its scale, and floats that no grid rounds within a last place of their largest. One step is right because a number that falls midway
@@ -27,7 +27,7 @@ from onnx import helper, numpy_helper
 import judge
 import quantized_generator
 
-BACKENDS = ("oracle", "cpu")
+BACKENDS = ("oracle", "cpu", "cpu-bytes")
 ROUNDS = {"QuantizeLinear", "DynamicQuantizeLinear", "DynamicQuantizeMatMul", "QLinearMatMul", "QGemm"}
 FLOAT_ERROR = 2e-5     # of the largest element
 MOST_OFF = 0.1, 4      # a share of the elements, and so many
