@@ -28,6 +28,7 @@ import judge
 import quantized_generator
 
 BACKENDS = ("oracle", "cpu", "cpu-bytes")
+MORE_BACKENDS = ("cpu:avx2", "cpu-bytes:avx2", "cpu-bytes:avx512")  # with an instruction set; where the machine has more
 ROUNDS = {"QuantizeLinear", "DynamicQuantizeLinear", "DynamicQuantizeMatMul", "QLinearMatMul", "QGemm"}
 FLOAT_ERROR = 2e-5     # of the largest element
 MOST_OFF = 0.1, 4      # a share of the elements, and so many
@@ -84,13 +85,15 @@ def write_case(folder, model, inputs):
 
 def results(build, cases, backend):
     """What the backend makes of each case: its outputs, or why there are none."""
+    runner, _, isa = backend.partition(":")
     out = cases / f"{backend}.json"
-    done = subprocess.run([build / "bin" / "conformance", cases, "--backend", backend, "--save", "--json", out], capture_output=True, text=True)
+    command = [build / "bin" / "conformance", cases, "--backend", runner, "--save", "--json", out, *(["--cpuIsa", isa] if isa else [])]
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise SystemExit(f"{backend}: {done.stdout[-1000:]}{done.stderr[-1000:]}")
     found = {}
     for case in json.loads(out.read_text()):
-        files = sorted((cases / case["name"]).glob(f"{backend}_*.pb"), key=lambda f: int(f.stem.split("_")[1]))
+        files = sorted((cases / case["name"]).glob(f"{runner}_*.pb"), key=lambda f: int(f.stem.split("_")[1]))
         arrays = [numpy_helper.to_array(onnx.load_tensor(f)) for f in files]
         found[case["name"]] = arrays if case["result"] == "saved" else f"{case['result']}: {case['reason'][:300]}"
     return found
@@ -141,10 +144,10 @@ class Case:
     def within_nudges(self, got):
         """Whether each element is within one step of what ONNX Runtime gives when numbers that it rounds are moved a little."""
         rounded = [n for n in self.model.graph.node if n.op_type in ("QuantizeLinear", "DynamicQuantizeLinear", "DynamicQuantizeMatMul")]
-        names = list(dict.fromkeys(n.input[0] for n in rounded if n.input[0] not in self.inputs))
+        scales = {t.name: numpy_helper.to_array(t) for t in self.model.graph.initializer}
+        names = list(dict.fromkeys(n.input[0] for n in rounded if n.input[0] not in self.inputs and n.input[0] not in scales))
         before, inputs = part(self.model, names, self.inputs)
         numbers = dict(zip(names, judge.run(before, inputs, threads=1)))
-        scales = {t.name: numpy_helper.to_array(t) for t in self.model.graph.initializer}
         amounts = {}
         nudged = onnx.ModelProto()
         nudged.CopyFrom(self.model)
@@ -173,7 +176,7 @@ class Case:
         return all(np.all((g >= l - b) & (g <= h + b)) for g, l, h, b in zip(got, low, high, bounds))
 
 
-def run(build, start, end):
+def run(build, start, end, backends):
     """Failures by seed, and the seeds that differ only by steps of earlier layers."""
     failed, stepped = {}, set()
     with tempfile.TemporaryDirectory() as folder:
@@ -181,7 +184,7 @@ def run(build, start, end):
         for seed in range(start, end):
             cases[str(seed)] = Case(seed)
             write_case(pathlib.Path(folder) / str(seed), cases[str(seed)].model, cases[str(seed)].inputs)
-        for backend in BACKENDS:
+        for backend in backends:
             for seed, got in results(build, pathlib.Path(folder), backend).items():
                 problem_of_whole = cases[seed].problems(got)
                 if not problem_of_whole:
@@ -195,12 +198,12 @@ def run(build, start, end):
     return failed, stepped
 
 
-def reduce(build, seed):
+def reduce(build, seed, backends):
     """Says which layer of a graph is wrong, and writes the graph up to it, and the layer alone with its inputs as a test case."""
     case, right = Case(seed), True
     with tempfile.TemporaryDirectory() as folder:
         write_case(pathlib.Path(folder) / "case", case.model, case.inputs)
-        for backend in BACKENDS:
+        for backend in backends:
             got = results(build, pathlib.Path(folder), backend)["case"]
             whole, refused = case.problems(got), isinstance(got, str)
             wrong = whole and case.first_wrong_layer(build, backend, [np.zeros(0)] * len(case.outputs) if refused else got)

@@ -85,10 +85,10 @@ def run_float(build, count):
     return not failed and refused <= count // 20
 
 
-def run_quantized(build, count, first=0):
+def run_quantized(build, count, first, backends):
     failed, stepped = {}, set()
     for start in range(first, first + count, 1000):
-        wrong, moved = quantized.run(build, start, min(start + 1000, first + count))
+        wrong, moved = quantized.run(build, start, min(start + 1000, first + count), backends)
         failed.update(wrong)
         stepped |= moved
     print(f"{count} quantised graphs: {count - len(failed) - len(stepped)} within one step, {len(stepped)} apart only by steps of "
@@ -105,16 +105,18 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--count", type=int)
     parser.add_argument("--first", type=int, default=0, help="the first quantised graph")
+    parser.add_argument("--backends", help="of quantised graphs, as in cpu,cpu-bytes:avx2")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--quantized", action="store_true")
     parser.add_argument("--all", action="store_true")
     args = parser.parse_args()
     build = args.build.resolve()
+    backends = args.backends.split(",") if args.backends else quantized.BACKENDS
     if args.seed is not None:
-        return 0 if (quantized.reduce if args.quantized else reduce)(build, args.seed) else 1
+        return 0 if (quantized.reduce(build, args.seed, backends) if args.quantized else reduce(build, args.seed)) else 1
     right = args.quantized or run_float(build, 20_000 if args.all else args.count or 500)
     if args.quantized or args.count is None:
-        right &= run_quantized(build, 10_000 if args.all else args.count or 200, args.first)
+        right &= run_quantized(build, 10_000 if args.all else args.count or 200, args.first, backends)
     return 0 if right else 1
 
 
