@@ -78,11 +78,22 @@ class EngineRunner final : public Runner {
 
 // Small layers are expected to be faster in floats. Without these tactics all that can be done in bytes is, and
 // the reference does the rest.
-const EngineRunner::Runners kFloatRunners = {
-    "AmxConvolution",    "DepthwiseConvolution", "MatMul",           "OnednnConvolution",
-    "OnednnMatMul",      "OnednnPool",           "PatchConvolution", "Pooling",
-    "Pointwise",         "RowPooling",           "SqueezeExcite",    "TileWindowConvolution",
-    "WeightOnlyProduct", "WinogradConvolution"};
+const EngineRunner::Runners kFloatRunners = {"AmxConvolution",
+                                             "DepthwiseConvolution",
+                                             "MatMul",
+                                             "OnednnConvolution",
+                                             "OnednnMatMul",
+                                             "OnednnPool",
+                                             "PatchConvolution",
+                                             "Pooling",
+                                             "Pointwise",
+                                             "RowPooling",
+                                             "SqueezeExcite",
+                                             "TileConvolution",
+                                             "TileMatMul",
+                                             "TileWindowConvolution",
+                                             "WeightOnlyProduct",
+                                             "WinogradConvolution"};
 
 }  // namespace
 

@@ -5,7 +5,7 @@ Here are the layers between DequantizeLinear and QuantizeLinear; operators on in
 """
 import numpy as np
 
-from quantized_graph import MOST_ELEMENTS, MOST_PRODUCTS, TYPES, Graph, Quantised
+from quantized_graph import TYPES, Graph
 from quantized_operators import IntegerOperators
 
 CHANNELS = (1, 3, 5, 7, 8, 16, 17, 33, 64)
@@ -40,12 +40,18 @@ class Generator(IntegerOperators, Graph):
         return q
 
     # --- weights
+    def weight_numbers(self, shape, terms):
+        array = self.r.standard_normal(shape) / max(1, terms) ** 0.5
+        if self.chance(0.1):  # all at the ends of the range, where sums of 16 bits would overflow
+            array = np.sign(array) / max(1, terms) ** 0.5
+        if self.chance(0.05):  # a channel of zeros, as pruning leaves them
+            array[..., :1] = 0
+        return array.astype(np.float32)
+
     def weight(self, shape, axis, terms, along=None):
         """The name of weights behind a DequantizeLinear, and their scales. `axis`: where there is a scale per
         channel; `along`: where there may be one per block."""
-        array = (self.r.standard_normal(shape) / max(1, terms) ** 0.5).astype(np.float32)
-        if self.chance(0.05):  # a channel of zeros, as pruning leaves them
-            np.moveaxis(array, axis, 0)[0] = 0
+        array = self.weight_numbers(shape, terms)
         kind = self.one_of(["int8"] * 12 + ["uint8"] * 4 + ["int4", "uint4", "int16"])
         if along is not None and self.chance(0.2):
             return self.blocked(array, along, kind)
@@ -128,11 +134,16 @@ class Generator(IntegerOperators, Graph):
         (n, channels), (attributes, size) = self.shape(x)[:2], found
         groups, out = self.groups_of(channels)
         shape = (out, channels // groups, *attributes["kernel_shape"])
-        if too_large(n * out * np.prod(size), np.prod(shape[1:])):
+        if self.too_large(n * out * np.prod(size), np.prod(shape[1:])):
             return False
         w, scale = self.weight(shape, 0, np.prod(shape[1:]))
         inputs = [self.dequantise(x), w] + ([self.bias(out, x, scale)] if self.chance(0.7) else [])
-        if self.chance(0.1):
+        if self.chance(0.1) and max(attributes["pads"]) > 0:  # padded by a layer of its own
+            dims = len(size)
+            pads = attributes["pads"]
+            inputs[0] = self.add("Pad", [inputs[0], self.ints(0, 0, *pads[:dims], 0, 0, *pads[dims:])])
+            attributes = {**attributes, "pads": [0] * 2 * dims}
+        elif self.chance(0.1):
             attributes = {**attributes, "auto_pad": "SAME_UPPER", "dilations": [1] * len(size)}
             del attributes["pads"]
         y = self.add("Conv", inputs, group=groups, **attributes)
@@ -150,7 +161,7 @@ class Generator(IntegerOperators, Graph):
         n, channels, *size = self.shape(x)
         groups, out = self.groups_of(channels)
         kernel, stride = [self.whole(1, 3) for _ in size], self.whole(1, 2)
-        if too_large(n * out * np.prod(size) * stride ** len(size), channels // groups * np.prod(kernel)):
+        if self.too_large(n * out * np.prod(size) * stride ** len(size), channels // groups * np.prod(kernel)):
             return False
         w, scale = self.weight((channels, out // groups, *kernel), 1, channels // groups * np.prod(kernel))
         # A scale per channel of one group serves all groups, so there is one for the bias only without groups.
@@ -175,9 +186,13 @@ class Generator(IntegerOperators, Graph):
         if x is None:
             return False
         terms, columns = self.shape(x)[-1], self.one_of(CHANNELS)
-        if too_large(np.prod(self.shape(x)[:-1]) * columns, terms):
+        if self.too_large(np.prod(self.shape(x)[:-1]) * columns, terms):
             return False
-        w, scale = self.weight((terms, columns), 1, terms, 0)
+        if self.chance(0.2):  # turned around behind its DequantizeLinear
+            w, scale = self.weight((columns, terms), 0, terms, 1)
+            w = self.add("Transpose", [w], perm=[1, 0])
+        else:
+            w, scale = self.weight((terms, columns), 1, terms, 0)
         y = self.add("MatMul", [self.dequantise(x), w])
         if self.chance(0.5):
             y = self.add("Add", self.shuffled([y, self.bias(columns, x, scale)]))
@@ -188,7 +203,7 @@ class Generator(IntegerOperators, Graph):
         if x is None:
             return False
         shape = self.shape(x)
-        if too_large(np.prod(shape) // shape[-1] * 64, shape[-1]):
+        if self.too_large(np.prod(shape) // shape[-1] * 64, shape[-1]):
             return False
         other = self.fellow(x, lambda s: len(s) == len(shape) and s[:-2] == shape[:-2] and s[-2] == shape[-1])
         if other:
@@ -272,7 +287,20 @@ class Generator(IntegerOperators, Graph):
     def again(self):
         """Rounds twice: a QuantizeLinear behind a pair, of another grid or of the same."""
         x = self.pick()
+        if len(self.shape(x)) > 1 and self.shape(x)[1] > 1 and self.chance(0.3):
+            return self.end(self.per_channel(self.dequantise(x), self.shape(x)[1]), x)
         return self.end(self.dequantise(x), x)
+
+    def per_channel(self, y, channels):
+        """Behind a pair with a scale per channel of the activations."""
+        array, kind = self.value(y), self.one_of(("int8", "uint8"))
+        middle = (TYPES[kind][0] + TYPES[kind][1] + 1) // 2
+        scale = np.full(channels, max(1e-3, np.abs(array).max(initial=0)) / 127) * self.r.uniform(0.7, 1.3, channels)
+        zero = np.full(channels, middle) if self.chance(0.5) else self.r.integers(middle - 20, middle + 20, channels)
+        grid = [self.constant(scale.astype(np.float32)), self.constant(zero, kind)]
+        y = self.add("DequantizeLinear", [self.add("QuantizeLinear", [y, *grid], axis=1), *grid], axis=1)
+        self.steps[y] = float(scale.max())
+        return y
 
     # --- layers that look at neighbours
     def pooling(self):
@@ -324,7 +352,7 @@ class Generator(IntegerOperators, Graph):
 
     def resize(self):
         x = self.pick((4,))
-        if x is None or too_large(np.prod(self.shape(x)) * 4, 1):
+        if x is None or self.too_large(np.prod(self.shape(x)) * 4):
             return False
         factors = self.constant(np.array([1, 1, self.whole(1, 2), self.whole(1, 2)], np.float32))
         attributes = dict(mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
@@ -343,7 +371,7 @@ class Generator(IntegerOperators, Graph):
         for _ in range(self.whole(1, 2)):
             parts.append(self.fellow(x, lambda s: len(s) == len(shape) and all(a == b for i, (a, b) in enumerate(zip(s, shape)) if i != axis)) or
                          self.quantise(self.function(self.dequantise(x)), x if self.chance(0.5) else None))
-        if sum(np.prod(self.shape(p)) for p in parts) > MOST_ELEMENTS:
+        if self.too_large(sum(np.prod(self.shape(p)) for p in parts)):
             return False
         if all(p.same_grid(x) for p in parts) and self.chance(0.4):
             return self.keep(x.renamed(self.add("Concat", [p.name for p in parts], axis=axis)))
@@ -427,7 +455,8 @@ class Generator(IntegerOperators, Graph):
     def first_shape(self):
         batch, which = self.whole(1, 3), self.r.random()
         if which < 0.6:
-            return (batch, self.one_of(CHANNELS), self.whole(3, 10), self.whole(3, 10))
+            most = 10 if self.size == 1 else 24
+            return (batch, self.one_of(CHANNELS), self.whole(3, most), self.whole(3, most))
         if which < 0.7:
             return (batch, self.one_of(CHANNELS), self.whole(4, 20))
         if which < 0.75:
@@ -439,10 +468,6 @@ class Generator(IntegerOperators, Graph):
 
 def to_integers(array, scale, zero, kind):
     return np.clip(np.round(array / scale) + zero, *TYPES[kind]).astype(np.int32)
-
-
-def too_large(elements, terms):
-    return elements > MOST_ELEMENTS or elements * terms > MOST_PRODUCTS
 
 
 def broadcasts(shape, to):

@@ -15,8 +15,8 @@ import judge  # noqa: E402
 OPSET, IR_VERSION = 21, 10
 MICROSOFT = "com.microsoft"
 TYPES = {"uint8": (0, 255), "int8": (-128, 127), "uint16": (0, 65535), "int16": (-32768, 32767), "uint4": (0, 15), "int4": (-8, 7)}
-# What the unreduced products of a layer may be, so that the reference interpreter takes milliseconds.
-MOST_PRODUCTS, MOST_ELEMENTS = 400_000, 12_000
+# Elements of a result and products that it sums up, so that the reference interpreter takes milliseconds; of a few graphs more.
+MOST_ELEMENTS, MOST_PRODUCTS, LARGE = 10_000, 300_000, 8
 
 
 class Quantised:
@@ -44,6 +44,7 @@ class Graph:
         self.dequantised = {}  # float values by the quantised tensor that they come from
         self.steps = {}        # of float values: the step of their grid
         self.count = 0
+        self.size = LARGE if self.chance(0.03) else 1
 
     # --- picks
     def chance(self, p):
@@ -55,6 +56,9 @@ class Graph:
     def whole(self, low, high):
         """From low to high, both included."""
         return int(self.r.integers(low, high + 1))
+
+    def too_large(self, elements, terms=1):
+        return elements > MOST_ELEMENTS * self.size or elements * terms > MOST_PRODUCTS * self.size
 
     # --- nodes and constants
     def new_name(self, front):

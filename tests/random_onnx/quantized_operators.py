@@ -7,7 +7,7 @@ ONNX allows; the limits stand where they apply.
 import numpy as np
 from onnx import TensorProto
 
-from quantized_graph import MICROSOFT, MOST_ELEMENTS, TYPES
+from quantized_graph import MICROSOFT, TYPES
 
 BYTES = ("uint8", "int8")
 
@@ -29,7 +29,7 @@ class IntegerOperators:
     def integers(self, shape, axis, terms, kind, per_channel, one_zero=True):
         """Weights, their scale and their zero point as names of constants, and the scale's numbers. `one_zero`:
         a zero point for all channels."""
-        array = (self.r.standard_normal(shape) / max(1, terms) ** 0.5).astype(np.float32)
+        array = self.weight_numbers(shape, terms)
         scale, zero, flat = self.weight_grid(array, axis, kind, per_channel)
         if one_zero and np.size(zero) > 1:
             zero = np.full(np.shape(zero), zero[0])
@@ -53,7 +53,7 @@ class IntegerOperators:
         groups, out = self.groups_of(channels)
         shape = (out, channels // groups, *attributes["kernel_shape"])
         terms = np.prod(shape[1:])
-        if n * out * np.prod(size) > MOST_ELEMENTS or n * out * np.prod(size) * terms > 400_000:
+        if self.too_large(n * out * np.prod(size), terms):
             return False
         # Of int8 activations ONNX Runtime multiplies int8 weights alone.
         kind = self.one_of(("int8", "int8", "uint8")) if x.kind == "uint8" else "int8"
@@ -95,7 +95,7 @@ class IntegerOperators:
         (n, channels), (attributes, size) = self.shape(x)[:2], found
         groups, out = self.groups_of(channels)
         shape = (out, channels // groups, *attributes["kernel_shape"])
-        if n * out * np.prod(size) > MOST_ELEMENTS or n * out * np.prod(size) * np.prod(shape[1:]) > 400_000:
+        if self.too_large(n * out * np.prod(size), np.prod(shape[1:])):
             return False
         (w, _, zero), scale = self.integers(shape, 0, np.prod(shape[1:]), "uint8", False)
         y = self.add("ConvInteger", [x.name, w, x.zero_name, self.single(zero, scale)], group=groups, **attributes)
@@ -171,7 +171,7 @@ class IntegerOperators:
         other = self.fellow(x, lambda s: len(s) == len(shape) and all(a == b for i, (a, b) in enumerate(zip(s, shape)) if i != axis))
         if other is None or other.kind != x.kind:
             other = self.constant_tensor(shape, x.kind)
-        if np.prod(shape) + np.prod(self.shape(other)) > MOST_ELEMENTS:
+        if self.too_large(np.prod(shape) + np.prod(self.shape(other))):
             return False
         y = self.grid_of(lambda: self.add("Concat", [self.dequantise(x), self.dequantise(other)], axis=axis), x.kind)
         parts = [p for q in (x, other) for p in (q.name, *q.parameters)]
