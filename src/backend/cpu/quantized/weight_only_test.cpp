@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
+#include <vector>
 
 #include "backend/check/few_bit_case.h"
 #include "backend/cpu/check/grid_check.h"
+#include "backend/cpu/tile/few_bits_table.h"
 
 namespace lathe::cpu {
 
@@ -48,10 +51,38 @@ TEST(WeightOnlyProduct, TypesAndZeroPoints) {
 }
 
 TEST(WeightOnlyProduct, ScalesPerColumn) {
-  for (const bool transposed : {true, false})
-    expect_right_weight_only(
-        {.rows = 2, .depth = 50, .block = 0, .dtype = "int8", .zero = 0, .transposed = transposed},
-        "weight_only_int8_half_scales_avx");
+  for (const int64_t depth : {50, 601})  // one piece; three, the last of which is not full
+    for (const bool transposed : {true, false})
+      expect_right_weight_only(
+          {.rows = 2, .depth = depth, .block = 0, .dtype = "int8", .zero = 0, .transposed = transposed},
+          "weight_only_int8_half_scales_avx");
+}
+
+// The sums of q * x and of x are 140,000 here, their difference some hundreds.
+TEST(WeightOnlyProduct, LongSumsOfPositiveNumbersKeepTheirDigits) {
+  const FewBitShape shape{.bits = 8, .depth = 1848, .block = 1848};
+  const FewBitTable& table = few_bit_table_avx2();
+  const auto weight = [](int64_t k, int64_t column) { return (k * 7 + column * 3) % 17 - 8; };
+  std::vector<std::byte> panel(static_cast<size_t>(shape.block_bytes(table.panel)));
+  const std::vector<float> scales(static_cast<size_t>(table.panel), 1.0f);
+  std::memcpy(panel.data(), scales.data(), scales.size() * 4);
+  std::byte* const words = panel.data() + table.panel * 4;
+  std::vector<float> x, prepared(static_cast<size_t>(shape.padded_depth()) + 16),
+      sums(static_cast<size_t>(shape.pieces())), y(static_cast<size_t>(table.panel));
+  for (int64_t k = 0; k < shape.depth; ++k) {
+    x.push_back(0.6f + static_cast<float>(k * 5 % 11) / 110);
+    for (int64_t c = 0; c < table.panel; ++c)
+      words[(k / 4 * table.panel + c) * 4 + k % 4] = static_cast<std::byte>(128 + weight(k, c));
+  }
+  table.prepare(shape, x.data(), prepared.data(), sums.data());
+  table.multiply(shape, {.x = prepared.data(), .sums = sums.data(), .rows = 1}, panel.data(), y.data(),
+                 table.panel);
+  for (int64_t c = 0; c < table.panel; ++c) {
+    double expected = 0;
+    for (int64_t k = 0; k < shape.depth; ++k)
+      expected += static_cast<double>(weight(k, c)) * double{x[static_cast<size_t>(k)]};
+    EXPECT_NEAR(y[static_cast<size_t>(c)], expected, 0.02);
+  }
 }
 
 TEST(WeightOnlyProduct, Epilogues) {
