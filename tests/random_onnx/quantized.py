@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random quantised graphs on the oracle and on the CPU backend (once more with every tactic for bytes), against ONNX Runtime.
+"""Random quantised graphs on the oracle and on the CPU backend, against ONNX Runtime without its
+optimisations. The CPU backend runs them as it builds them, and once more with every tactic for bytes.
 
-A result agrees when each element is within one step of the grid that it lies on: integers within 1, what a DequantizeLinear gives within
-its scale, and floats that no grid rounds within a last place of their largest. One step is right because a number that falls midway
-between two steps goes to either with the order of a sum. A grid of 16 bits is finer than sums in FP32 are exact (2e-5 of the range is
-1.3 steps), so integers of 16 bits may be 4 apart.
+A result agrees when each element is within one step of the grid that it lies on: integers within 1, what a
+DequantizeLinear gives within its scale, and floats that no grid rounds within 2e-5 of the largest. One step
+is right because a number midway between two steps goes to either with the order of a sum. A grid of 16 bits
+is finer than sums in FP32 are exact (2e-5 of the range is 1.3 steps), so integers of 16 bits may be 4 apart.
 
-Such a step in the middle of a graph may become several at its end, through no fault of the layers behind it. A graph that differs is
-therefore judged layer by layer: every tensor that a layer rounds is computed by the graph that ends there (so with all that is fused
-before it), and must be within one step of what ONNX Runtime makes of *our* tensors at the inputs of that layer. Where an engine that
-ends earlier fuses otherwise, its tensors are not those inside of the whole one. Then ONNX Runtime runs the graph again with each
-number that is about to be rounded nudged by a thousandth of a step, and each element must be within one step of what the runs give.
-A graph that is right in either sense is counted apart ("only by steps of earlier layers"), and listed; any other has failed.
+One step is much where a kernel rounds badly, so a result of which more than a tenth is off by a step differs,
+too.
 
-One step is much where a kernel rounds badly: a result of which more than a tenth is off by a step is treated as one that differs.
+A step in the middle of a graph may become several at its end, through no fault of the layers behind it. A
+graph that differs is therefore judged layer by layer: every tensor that a layer rounds is computed by the
+graph that ends there (so with all that is fused before it), and must be within one step of what ONNX Runtime
+makes of *our* tensors at the inputs of that layer. An engine that ends earlier may fuse otherwise, and its
+tensors are then not those inside of the whole one. So where a layer does not agree, ONNX Runtime runs the
+graph again with each number that is about to be rounded nudged by a thousandth of a step, and each element
+must be within one step of what these runs give. A graph that is right in either sense is counted apart ("only
+by steps of earlier layers"), and listed; any other has failed.
 """
 import pathlib
 import subprocess
@@ -28,9 +32,9 @@ import judge
 import quantized_generator
 
 BACKENDS = ("oracle", "cpu", "cpu-bytes")
-MORE_BACKENDS = ("cpu:avx2", "cpu-bytes:avx2", "cpu-bytes:avx512")  # with an instruction set; where the machine has more
 ROUNDS = {"QuantizeLinear", "DynamicQuantizeLinear", "DynamicQuantizeMatMul", "QLinearMatMul", "QGemm"}
 FLOAT_ERROR = 2e-5     # of the largest element
+LEAST_ERROR = 1e-6     # as where a norm of equal numbers divides what their difference should be by the epsilon
 MOST_OFF = 0.1, 4      # a share of the elements, and so many
 NUDGE, RUNS = 1e-3, 100
 
@@ -43,7 +47,7 @@ def bound_of(array, step):
     """How far from it a result may be."""
     if array.dtype.kind in "iu":
         return 4 if array.dtype.itemsize == 2 else 1
-    return step * 1.001 + FLOAT_ERROR * float(np.abs(array).max(initial=0)) + 1e-7
+    return step * 1.001 + FLOAT_ERROR * float(np.abs(array).max(initial=0)) + LEAST_ERROR
 
 
 def problem(got, wanted, step):
@@ -61,7 +65,8 @@ def problem(got, wanted, step):
 
 
 def part(model, outputs, given):
-    """The nodes that `outputs` need, with the tensors of `given` (arrays by name) as inputs where they are needed."""
+    """The nodes that `outputs` need, with the tensors of `given` (arrays by name) as inputs where they are
+    needed."""
     nodes, needed = [], set(outputs)
     for node in reversed(model.graph.node):
         if needed & (set(node.output) - set(given)):
@@ -120,8 +125,8 @@ class Case:
         return ends
 
     def first_wrong_layer(self, build, backend, got):
-        """Which tensor is more than a step from what ONNX Runtime makes of our inputs of its layer, as (names, reason, the
-        layer's model, its inputs); None where none is."""
+        """Which tensor is more than a step from what ONNX Runtime makes of our inputs of its layer, as
+        (names, reason, the layer's model, its inputs); None where none is."""
         with tempfile.TemporaryDirectory() as folder:
             ends = self.write_layers(pathlib.Path(folder))
             ours = results(build, pathlib.Path(folder), backend)
@@ -142,7 +147,8 @@ class Case:
 
 
     def within_nudges(self, got):
-        """Whether each element is within one step of what ONNX Runtime gives when numbers that it rounds are moved a little."""
+        """Whether each element is within one step of what ONNX Runtime gives when numbers that it rounds are
+        moved a little."""
         rounded = [n for n in self.model.graph.node if n.op_type in ("QuantizeLinear", "DynamicQuantizeLinear", "DynamicQuantizeMatMul")]
         scales = {t.name: numpy_helper.to_array(t) for t in self.model.graph.initializer}
         names = list(dict.fromkeys(n.input[0] for n in rounded if n.input[0] not in self.inputs and n.input[0] not in scales))
@@ -167,7 +173,8 @@ class Case:
         session, r = judge.session(nudged, 1), np.random.default_rng(0)
         low, high = [w.astype(np.float64) for w in self.wanted], [w.astype(np.float64) for w in self.wanted]
         for _ in range(RUNS):
-            # Each number for itself, or all the same way: up, down, away from zero or towards it (as where a function saturates).
+            # Each number for itself, or all the same way: up, down, away from zero or towards it (as where a
+            # function saturates).
             ways = [lambda x: r.uniform(-1, 1, x.shape), np.ones_like, lambda x: -np.ones_like(x), np.sign, lambda x: -np.sign(x)]
             nudges = {n: (ways[r.integers(len(ways))](numbers[x]) * amount).astype(np.float32) for n, (x, amount) in amounts.items()}
             for i, array in enumerate(session.run(None, {**self.inputs, **nudges})):
@@ -199,7 +206,8 @@ def run(build, start, end, backends):
 
 
 def reduce(build, seed, backends):
-    """Says which layer of a graph is wrong, and writes the graph up to it, and the layer alone with its inputs as a test case."""
+    """Says which layer of a graph is wrong, and writes the graph up to it, and the layer alone with its
+    inputs as a test case."""
     case, right = Case(seed), True
     with tempfile.TemporaryDirectory() as folder:
         write_case(pathlib.Path(folder) / "case", case.model, case.inputs)

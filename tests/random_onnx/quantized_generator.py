@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random quantised graphs: 3 to 12 layers, each of which reads quantised tensors and gives some. A seed makes a graph again.
+"""Random quantised graphs: 3 to 12 layers, each of which reads quantised tensors and gives some. A seed makes
+a graph again.
 
-Here are the layers between DequantizeLinear and QuantizeLinear; operators on integers are in quantized_operators.py.
+Here are the layers between DequantizeLinear and QuantizeLinear; operators on integers are in
+quantized_operators.py.
 """
 import numpy as np
 
@@ -57,7 +59,8 @@ class Generator(IntegerOperators, Graph):
             return self.blocked(array, along, kind)
         per_channel = self.chance(0.6)
         scale, zero, flat = self.weight_grid(array, axis, kind, per_channel)
-        if kind in ("int8", "uint8") and self.chance(0.1):  # as training leaves it: float weights that are quantised in the graph
+        # Float weights that the graph quantises, as training leaves it.
+        if kind in ("int8", "uint8") and self.chance(0.1):
             first = self.add("QuantizeLinear", [self.constant(array), self.constant(scale), self.constant(zero, kind)], axis=axis)
         else:
             first = self.constant(to_integers(array, flat(scale), flat(zero), kind), kind)
@@ -104,7 +107,7 @@ class Generator(IntegerOperators, Graph):
 
     # --- layers of products
     def window(self, size, most=5):
-        """Kernel, strides, dilations and padding for spatial extents, and the extents of the result; None where they do not fit."""
+        """Attributes for these spatial extents, and the extents of the result; None where they do not fit."""
         dims = len(size)
         k = self.one_of((1, 1, 2, 3, 3, 3, most))
         kernel = [k] * dims if self.chance(0.8) else [self.whole(1, 3) for _ in range(dims)]
@@ -164,7 +167,8 @@ class Generator(IntegerOperators, Graph):
         if self.too_large(n * out * np.prod(size) * stride ** len(size), channels // groups * np.prod(kernel)):
             return False
         w, scale = self.weight((channels, out // groups, *kernel), 1, channels // groups * np.prod(kernel))
-        # A scale per channel of one group serves all groups, so there is one for the bias only without groups.
+        # The scales of one group's channels serve all groups: without groups alone are they those of the
+        # bias.
         inputs = [self.dequantise(x), w]
         if self.chance(0.7) and (np.size(scale) == 1 or groups == 1):
             inputs.append(self.bias(out, x, scale))
@@ -378,7 +382,7 @@ class Generator(IntegerOperators, Graph):
         return self.end(self.add("Concat", [self.dequantise(p) for p in parts], axis=axis), x)
 
     def movement(self):
-        """Of integers, or between a DequantizeLinear and a QuantizeLinear of the same grid (now and then of another one)."""
+        """Of integers, or between a DequantizeLinear and a QuantizeLinear, mostly of the same grid."""
         x = self.pick()
         of_integers = x.kind in ("uint8", "int8") and self.chance(0.4)
         names = self.moved(x.name if of_integers else self.dequantise(x), x, of_integers)

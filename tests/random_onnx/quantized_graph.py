@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A quantised ONNX graph that grows: its nodes, its constants, and what ONNX Runtime computes of each value so far.
+"""A quantised ONNX graph that grows: nodes, constants, and what ONNX Runtime computes of each value so far.
 
-Scales follow from the numbers that a value has, as a calibrator chooses them, so that integers use their range and seldom saturate.
+Scales follow from the numbers that a value has, as a calibrator chooses them, so that integers use their
+range and seldom saturate.
 """
 import sys
 import pathlib
@@ -15,7 +16,8 @@ import judge  # noqa: E402
 OPSET, IR_VERSION = 21, 10
 MICROSOFT = "com.microsoft"
 TYPES = {"uint8": (0, 255), "int8": (-128, 127), "uint16": (0, 65535), "int16": (-32768, 32767), "uint4": (0, 15), "int4": (-8, 7)}
-# Elements of a result and products that it sums up, so that the reference interpreter takes milliseconds; of a few graphs more.
+# Elements of a result and products that it sums up, so that the reference interpreter takes milliseconds; a
+# few graphs have more.
 MOST_ELEMENTS, MOST_PRODUCTS, LARGE = 10_000, 300_000, 8
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers of random quantised graphs that are operators on integers: ONNX's own and those of ONNX Runtime's domain.
+"""Layers of random quantised graphs that are operators on integers: ONNX's own and ONNX Runtime's.
 
-A layer is first measured in float, which chooses the grid of its result. What ONNX Runtime's kernels take of types is not all that
-ONNX allows; the limits stand where they apply.
+A layer is first measured in float, which chooses the grid of its result. ONNX Runtime's kernels do not take
+all types that ONNX allows; the limits stand where they apply.
 """
 import numpy as np
 from onnx import TensorProto
@@ -20,21 +20,27 @@ class IntegerOperators:
         return self.one_of(layers)()
 
     def grid_of(self, build, kind):
-        """A grid for the numbers of a float form. Its scale is odd: these kernels of ONNX Runtime do not compute with the scales
-        one after the other, so a sum exactly between two steps, as on twice the scale of two equal ones, falls anywhere."""
+        """A grid for the numbers of a float form. Its scale is odd: these kernels of ONNX Runtime do not compute
+        with one scale after the other, so a sum exactly between two steps falls to either. On twice the scale of
+        two equal ones every other sum is one."""
         scale, zero = self.grid(self.measured(build), kind)
         return self.on_grid(None, kind, np.float32(scale * self.r.uniform(1.0, 1.01)), zero)
 
     # --- weights as integers
     def integers(self, shape, axis, terms, kind, per_channel, one_zero=True):
-        """Weights, their scale and their zero point as names of constants, and the scale's numbers. `one_zero`:
-        a zero point for all channels."""
+        """Weights, their scale and their zero point as names of constants, and the scale's numbers.
+        `one_zero`: a zero point for all channels."""
         array = self.weight_numbers(shape, terms)
         scale, zero, flat = self.weight_grid(array, axis, kind, per_channel)
         if one_zero and np.size(zero) > 1:
             zero = np.full(np.shape(zero), zero[0])
         numbers = np.clip(np.round(array / flat(scale)) + flat(zero), *TYPES[kind])
         return [self.constant(numbers, kind), self.constant(scale), self.constant(zero, kind)], scale
+
+    def weight_kind(self, x):
+        """ONNX Runtime has no kernels for products of int8 activations with uint8 weights, but for those in
+        int32."""
+        return self.one_of(("int8", "int8", "uint8")) if x.kind == "uint8" else "int8"
 
     def weights(self, w, axis):
         return self.add("DequantizeLinear", w, axis=axis)
@@ -55,9 +61,7 @@ class IntegerOperators:
         terms = np.prod(shape[1:])
         if self.too_large(n * out * np.prod(size), terms):
             return False
-        # Of int8 activations ONNX Runtime multiplies int8 weights alone.
-        kind = self.one_of(("int8", "int8", "uint8")) if x.kind == "uint8" else "int8"
-        w, scale = self.integers(shape, 0, terms, kind, self.chance(0.6))
+        w, scale = self.integers(shape, 0, terms, self.weight_kind(x), self.chance(0.6))
         unit = (x.scale * scale).astype(np.float32)
         bias = [self.bias_integers(out, unit)] if self.chance(0.7) else []
 
@@ -72,8 +76,7 @@ class IntegerOperators:
         if x is None:
             return False
         terms, columns = self.shape(x)[-1], self.one_of((1, 3, 8, 17, 33))
-        kind = self.one_of(("int8", "int8", "uint8")) if x.kind == "uint8" else "int8"
-        w, _ = self.integers((terms, columns), 1, terms, kind, self.chance(0.4))
+        w, _ = self.integers((terms, columns), 1, terms, self.weight_kind(x), self.chance(0.4))
         y = self.grid_of(lambda: self.add("MatMul", [self.dequantise(x), self.weights(w, 1)]), x.kind)
         return self.keep(y.renamed(self.add("QLinearMatMul", [x.name, *x.parameters, *w, *y.parameters])))
 
@@ -82,13 +85,13 @@ class IntegerOperators:
         if x is None:
             return False
         terms, columns = self.shape(x)[-1], self.one_of((1, 3, 8, 17, 33))
-        kind = self.one_of(BYTES) if x.kind == "uint8" else "int8"
-        (w, scale_name, zero), scale = self.integers((terms, columns), 1, terms, kind, self.chance(0.5), False)
+        kind = self.one_of(BYTES)
+        (w, _, zero), scale = self.integers((terms, columns), 1, terms, kind, self.chance(0.5), False)
         inputs = [x.name, w, x.zero_name] + ([zero] if kind == "uint8" or self.chance(0.5) else [])
         return self.scaled(self.add("MatMulInteger", inputs), x.scale * scale)
 
     def conv_integer(self):
-        x = self.pick((3, 4), ("uint8",))  # the one type that ONNX Runtime takes
+        x = self.pick((3, 4), BYTES)
         found = x and self.window(self.shape(x)[2:], 3)
         if not found:
             return False
@@ -97,7 +100,7 @@ class IntegerOperators:
         shape = (out, channels // groups, *attributes["kernel_shape"])
         if self.too_large(n * out * np.prod(size), np.prod(shape[1:])):
             return False
-        (w, _, zero), scale = self.integers(shape, 0, np.prod(shape[1:]), "uint8", False)
+        (w, _, zero), scale = self.integers(shape, 0, np.prod(shape[1:]), self.one_of(BYTES), False)
         y = self.add("ConvInteger", [x.name, w, x.zero_name, self.single(zero, scale)], group=groups, **attributes)
         return self.scaled(y, x.scale * np.max(scale))
 
@@ -117,7 +120,9 @@ class IntegerOperators:
             return False
         y, scale, zero = self.add("DynamicQuantizeLinear", [self.dequantise(x)], 3)
         if self.chance(0.5):
-            return self.end(self.tail(self.add("DequantizeLinear", [y, scale, zero])))
+            numbers = self.add("DequantizeLinear", [y, scale, zero])
+            self.steps[numbers] = float(self.value(scale))
+            return self.end(self.tail(numbers))
         terms, columns = self.shape(x)[-1], self.one_of((1, 3, 8, 17, 33))
         (w, unit, _), _ = self.integers((terms, columns), 1, terms, "int8", self.chance(0.5))
         sums = self.add("Cast", [self.add("MatMulInteger", [y, w, zero])], to=TensorProto.FLOAT)
@@ -182,8 +187,9 @@ class IntegerOperators:
         if x is None:
             return False
         axis = self.whole(0, len(self.shape(x)) - 1) if self.chance(0.3) else -1
-        # ONNX Runtime's kernel computes with integers: it rounds the inverse of the scale, a probability beyond the range
-        # wraps instead of saturating, and the one of a single element is 0. The grid that its quantiser writes is safe.
+        # ONNX Runtime's kernel computes with integers: it rounds the inverse of the scale, a probability
+        # beyond the range wraps instead of saturating, and the one of a single element is 0 in uint8. On the
+        # grid that its quantiser writes it is right.
         if self.shape(x)[axis] < 2:
             return False
         y = self.on_grid(None, x.kind, np.float32(1 / 256), TYPES[x.kind][0])
@@ -194,8 +200,8 @@ class IntegerOperators:
         if x is None:
             return False
         (rows, terms), columns, transposed = self.shape(x), self.one_of((1, 3, 8, 17, 33)), int(self.chance(0.5))
-        kind = self.one_of(("int8", "int8", "uint8")) if x.kind == "uint8" else "int8"
-        w, scale = self.integers((columns, terms) if transposed else (terms, columns), 1 - transposed, terms, kind, self.chance(0.4))
+        shape = (columns, terms) if transposed else (terms, columns)
+        w, scale = self.integers(shape, 1 - transposed, terms, self.weight_kind(x), self.chance(0.4))
         alpha = self.one_of((1.0, 1.0, 0.5))
         unit = (x.scale * scale).astype(np.float32)
         bias = self.bias_integers(columns, unit) if self.chance(0.7) else ""
@@ -218,8 +224,9 @@ class IntegerOperators:
         (w, unit, zero), scale = self.integers((terms, columns), 1, terms, self.one_of(BYTES), self.chance(0.5), False)
         bias = self.constant(self.r.standard_normal(columns).astype(np.float32)) if self.chance(0.5) else ""
         y = self.microsoft("DynamicQuantizeMatMul", [self.dequantise(x), w, unit, zero, bias])
-        # An activation that falls to another step of its own grid moves the product by that step times a weight.
-        self.steps[y] = float(np.ptp(np.append(self.value(self.dequantise(x)), 0)) / 255 * 255 * np.max(scale))
+        # An activation that falls to another step of its own grid moves the product by that step (the range
+        # over 255) times a weight (255 of its steps at most).
+        self.steps[y] = float(np.ptp(np.append(self.value(self.dequantise(x)), 0)) * np.max(scale))
         return self.end(self.tail(y))
 
     def matmul_to_float(self):
@@ -227,8 +234,7 @@ class IntegerOperators:
         if x is None:
             return False
         terms, columns = self.shape(x)[-1], self.one_of((1, 3, 8, 17, 33))
-        kind = self.one_of(BYTES) if x.kind == "uint8" else "int8"
-        w, _ = self.integers((terms, columns), 1, terms, kind, self.chance(0.5), False)
+        w, _ = self.integers((terms, columns), 1, terms, self.weight_kind(x), self.chance(0.5), False)
         bias = self.constant(self.r.standard_normal(columns).astype(np.float32)) if self.chance(0.5) else ""
         y = self.microsoft("MatMulIntegerToFloat", [x.name, w[0], x.scale_name, w[1], x.zero_name, w[2], bias])
         return self.end(self.tail(y))
