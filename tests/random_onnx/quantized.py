@@ -16,13 +16,13 @@ graph that ends there (so with all that is fused before it), and must be within 
 makes of *our* tensors at the inputs of that layer. An engine that ends earlier may fuse otherwise, and its
 tensors are then not those inside of the whole one. So where a layer does not agree, ONNX Runtime runs the
 graph again with each number that is about to be rounded nudged by a thousandth of a step, and each element
-must be within one step of what these runs give. A graph that is right in either sense is counted apart ("only
-by steps of earlier layers"), and listed; any other has failed.
+must be within one step of what these runs give, and nine in ten among it. A graph that is right in either
+sense is counted apart ("only by steps of earlier layers"), and listed; any other has failed.
 """
+import json
 import pathlib
 import subprocess
 import tempfile
-import json
 
 import numpy as np
 import onnx
@@ -57,11 +57,15 @@ def problem(got, wanted, step):
     a, b, bound = got.astype(np.float64), wanted.astype(np.float64), bound_of(wanted, step)
     apart = np.abs(a - b)
     if not np.all(apart <= bound):
-        at = np.unravel_index(np.nanargmax(apart), apart.shape)
+        at = np.unravel_index(np.argmax(np.nan_to_num(apart, nan=np.inf)), apart.shape)
         return (f"{np.count_nonzero(~(apart <= bound))} of {a.size} elements differ by more than {bound:.6g}: at {[int(i) for i in at]} "
                 f"{a[at]:.9g} instead of {b[at]:.9g}")
-    off = np.count_nonzero(apart > 0.5 * bound)
-    return f"{off} of {a.size} elements are off by a step" if off > MOST_OFF[0] * a.size + MOST_OFF[1] else ""
+    off = apart > 0.5 * bound
+    return f"{np.count_nonzero(off)} of {a.size} elements are off by a step" if too_many(off) else ""
+
+
+def too_many(off):
+    return np.count_nonzero(off) > MOST_OFF[0] * off.size + MOST_OFF[1]
 
 
 def part(model, outputs, given):
@@ -145,7 +149,6 @@ class Case:
                 given.update(zip(names, arrays))
         return None
 
-
     def within_nudges(self, got):
         """Whether each element is within one step of what ONNX Runtime gives when numbers that it rounds are
         moved a little."""
@@ -153,7 +156,7 @@ class Case:
         scales = {t.name: numpy_helper.to_array(t) for t in self.model.graph.initializer}
         names = list(dict.fromkeys(n.input[0] for n in rounded if n.input[0] not in self.inputs and n.input[0] not in scales))
         before, inputs = part(self.model, names, self.inputs)
-        numbers = dict(zip(names, judge.run(before, inputs, threads=1)))
+        numbers = dict(zip(names, judge.run(before, inputs, threads=1) if names else []))
         amounts = {}
         nudged = onnx.ModelProto()
         nudged.CopyFrom(self.model)
@@ -164,7 +167,7 @@ class Case:
             x = node.input[0] if node in rounded else None
             if x not in numbers:
                 continue
-            scale = scales[node.input[1]] if node.op_type == "QuantizeLinear" else np.ptp(np.append(numbers[x], 0)) / 255
+            scale = np.min(scales[node.input[1]]) if node.op_type == "QuantizeLinear" else np.ptp(np.append(numbers[x], 0)) / 255
             amounts[f"nudge_{node.name}"] = (x, NUDGE * scale + 1e-6 * np.abs(numbers[x]).max(initial=0))
             copy.input[0] = f"nudged_{node.name}"
             nudged.graph.node.insert(len(nudged.graph.node) - 1, helper.make_node("Add", [x, f"nudge_{node.name}"], [copy.input[0]]))
@@ -180,7 +183,8 @@ class Case:
             for i, array in enumerate(session.run(None, {**self.inputs, **nudges})):
                 low[i], high[i] = np.minimum(low[i], array), np.maximum(high[i], array)
         bounds = [bound_of(w, self.steps.get(o, 0)) for o, w in zip(self.outputs, self.wanted)]
-        return all(np.all((g >= l - b) & (g <= h + b)) for g, l, h, b in zip(got, low, high, bounds))
+        outside = [np.maximum(l - g, g - h) / b for g, l, h, b in zip(got, low, high, bounds)]
+        return all(np.all(steps <= 1) and not too_many(steps > 0.5) for steps in outside)
 
 
 def run(build, start, end, backends):
