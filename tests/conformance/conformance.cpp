@@ -5,9 +5,10 @@
 // same for all.
 //
 // usage: conformance CASES [--backend NAME] [--cpuIsa NAME] [--only TEXT] [--json FILE] [--write FOLDER]
-//                    [--within CASE=NUMBER ...] [--random CASE ...]
+//                    [--within CASE=NUMBER ...] [--random CASE ...] [--save]
 // --within: a case (with '*' at its end all that begin so) is right within that relative difference of each element (ONNX's own
-// bound, where expected values are rounded); --random: types and shapes alone are looked at.
+// bound, where expected values are rounded); --random: types and shapes alone are looked at; --save: outputs are not judged but
+// written to the case's folder, as BACKEND_0.pb and so on.
 // Prints one line per failed case and a summary; the JSON lists every case: name, operators, opset, verdict,
 // reason. Exceptions are the caller's business (run.py), so the exit code is 0 unless the folder cannot be
 // read.
@@ -20,9 +21,11 @@
 #include <set>
 #include <span>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "ir/strings.h"
 #include "onnx/import.h"
+#include "onnx/message_copy.h"
 #include "onnx/model.h"
 #include "reference/compare.h"
 #include "runners.h"
@@ -35,8 +38,8 @@ namespace fs = std::filesystem;
 
 struct Verdict {
   // "planned" (for a device that is not there), "passed", "passed frozen" (with shapes, axes or scales as
-  // constants), "passed random" (in type and shape), "failed" (a wrong answer, or a bug of ours), "refused" (an
-  // error that says what is not possible), "unsupported" (so said at import)
+  // constants), "passed random" (in type and shape), "saved" (and not judged), "failed" (a wrong answer, or a
+  // bug of ours), "refused" (an error that says what is not possible), "unsupported" (so said at import)
   std::string result;
   std::string reason;
 };
@@ -142,6 +145,7 @@ double limit_of(DType dtype) {
 struct Looser {
   double within = 0;    // relative to each expected element, with 1e-7 for those at zero
   bool random = false;  // only types and shapes are to be as expected
+  std::string save;     // not here: they are written to files with this name
 };
 
 std::string check_each(const Tensor& actual, const Tensor& expected, double within) {
@@ -236,6 +240,13 @@ std::vector<Tensor> run_model(const ImportedModel& model, const DataSet& data, R
   return runner.run(model.graph, inputs);
 }
 
+void save_outputs(const fs::path& folder, const std::string& name, const std::vector<Tensor>& outputs) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const std::string number = std::to_string(i);
+    write_file_atomically(folder / (name + "_" + number + ".pb"), onnx::tensor_bytes(number, outputs[i]));
+  }
+}
+
 // Which inputs become constants before the model is imported. Cases have shapes, axes and scales as inputs
 // even where the operator only works with constants, or where nothing bounds the result's size. Such a case
 // is refused as it is and runs again with less left open; the verdict says so. A wrong answer is never tried
@@ -262,6 +273,10 @@ Verdict run_case(const fs::path& folder, Runner& runner, Fixed fixed, const Loos
     const ImportedModel model = import_onnx(file, observer, options_for(data, fixed));
     const std::vector<Tensor> outputs = run_model(model, data, runner);
     if (runner.only_plans()) return {"planned", ""};
+    if (!looser.save.empty()) {
+      save_outputs(folder, looser.save, outputs);
+      return {"saved", ""};
+    }
     for (const auto& [number, expected] : data.outputs) {
       const std::string name = "output " + std::to_string(number);
       if (number >= data.output_names.size()) return {"failed", name + " is missing"};
@@ -296,7 +311,8 @@ Verdict judge(const fs::path& folder, Runner& runner, Fixed fixed, const Looser&
 
 Verdict judge(const fs::path& folder, Runner& runner, const Looser& looser) {
   const auto is_final = [](const Verdict& verdict) {
-    return verdict.result.starts_with("passed") || verdict.result == "failed" || verdict.result == "planned";
+    return verdict.result.starts_with("passed") || verdict.result == "saved" || verdict.result == "failed" ||
+           verdict.result == "planned";
   };
   const Verdict verdict = judge(folder, runner, Fixed::None, looser);
   if (is_final(verdict)) return verdict;
@@ -327,7 +343,9 @@ struct Arguments {
   fs::path cases, json;
   std::string backend = "oracle", cpu_isa, only, write;
   std::vector<std::pair<std::string, Looser>> looser;  // by a case's name, or its front and '*'
+  bool save = false;
   Looser looser_of(const std::string& name) const {
+    if (save) return {.save = backend};
     for (const auto& [front, how] : looser)
       if (front.ends_with('*') ? name.starts_with(front.substr(0, front.size() - 1)) : name == front)
         return how;
@@ -355,6 +373,8 @@ Arguments parse_arguments(int argc, char** argv) {
       a.looser.push_back({rule.substr(0, equals), {.within = std::stod(rule.substr(equals + 1))}});
     } else if (text == "--random") {
       a.looser.push_back({next(), {.random = true}});
+    } else if (text == "--save") {
+      a.save = true;
     } else if (text == "--json") {
       a.json = next();
     } else {
@@ -364,7 +384,7 @@ Arguments parse_arguments(int argc, char** argv) {
   if (a.cases.empty())
     throw_input_error(
         "usage: conformance CASES [--backend NAME] [--cpuIsa NAME] [--only TEXT] [--json FILE] "
-        "[--write FOLDER]");
+        "[--write FOLDER] [--save]");
   return a;
 }
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runners.h"
 
+#include <functional>
+#include <set>
+#include <utility>
+
 #include "backend/all.h"
 #include "base/error.h"
 #include "base/file.h"
@@ -39,12 +43,15 @@ class ExportRunner final : public Runner {
 // runtime.
 class EngineRunner final : public Runner {
  public:
-  explicit EngineRunner(const DeviceOptions& device) : builder_(open_backend(device), observer_) {}
+  using Runners = std::set<std::string, std::less<>>;
+
+  explicit EngineRunner(const DeviceOptions& device, Runners without = {})
+      : without_(std::move(without)), builder_(open_backend(device), observer_) {}
 
   std::vector<Tensor> run(const Graph& graph, std::span<const Tensor> inputs) override {
     Network network;
     network.graph = std::make_shared<Graph>(graph);
-    BuildOptions options{.optimization_level = 0};
+    BuildOptions options{.optimization_level = 0, .disabled_runners = without_};
     OptimizationProfile profile;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Extents& extents = inputs[i].extents();
@@ -63,10 +70,30 @@ class EngineRunner final : public Runner {
   std::vector<Fallback> fallbacks() const override { return fallbacks_; }
 
  private:
+  Runners without_;
   std::vector<Fallback> fallbacks_;
   NullObserver observer_;
   Builder builder_;
 };
+
+// Small layers are expected to be faster in floats. Without these tactics all that can be done in bytes is, and
+// the reference does the rest.
+const EngineRunner::Runners kFloatRunners = {"AmxConvolution",
+                                             "DepthwiseConvolution",
+                                             "MatMul",
+                                             "OnednnConvolution",
+                                             "OnednnMatMul",
+                                             "OnednnPool",
+                                             "PatchConvolution",
+                                             "Pooling",
+                                             "Pointwise",
+                                             "RowPooling",
+                                             "SqueezeExcite",
+                                             "TileConvolution",
+                                             "TileMatMul",
+                                             "TileWindowConvolution",
+                                             "WeightOnlyProduct",
+                                             "WinogradConvolution"};
 
 }  // namespace
 
@@ -76,10 +103,12 @@ std::unique_ptr<Runner> make_runner(std::string_view backend, const std::string&
   if (backend == "exported") return std::make_unique<ExportRunner>(folder);
   if (backend == "cpu")
     return std::make_unique<EngineRunner>(DeviceOptions{.cpu_isa = cpu_isa, .threads = 1});
+  if (backend == "cpu-bytes")
+    return std::make_unique<EngineRunner>(DeviceOptions{.cpu_isa = cpu_isa, .threads = 1}, kFloatRunners);
   if (backend == "cuda") return std::make_unique<EngineRunner>(DeviceOptions{.device = "0", .tf32 = false});
   if (backend == "described") return make_described_runner("tests/gpu/h200.json");
   throw_input_error("there is no runner '" + std::string(backend) +
-                    "'; there are: oracle, exported, cpu, cuda, described");
+                    "'; there are: oracle, exported, cpu, cpu-bytes, cuda, described");
 }
 
 }  // namespace lathe::conformance

@@ -31,7 +31,8 @@ class Runner {
 
 // "oracle" (the reference interpreter), "exported" (the same on the graph after it was written as ONNX, to
 // `folder` where that is set, and read again) or "cpu" (engines of the CPU backend, its instruction sets
-// capped when `cpu_isa` is not empty), "cuda", or "described" (plans for the GPU of tests/gpu/h200.json).
+// capped when `cpu_isa` is not empty), "cpu-bytes" (the same without tactics for floats where bytes would do),
+// "cuda", or "described" (plans for the GPU of tests/gpu/h200.json).
 // Throws Input for an unknown name.
 std::unique_ptr<Runner> make_runner(std::string_view backend, const std::string& cpu_isa = {},
                                     const std::string& folder = {});

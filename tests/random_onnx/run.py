@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random ONNX graphs on the oracle and on the CPU backend, against ONNX Runtime.
 
-usage: run.py --build build [--count N] [--seed N [--sequences]] [--all]
+usage: run.py --build build [--quantized] [--count N] [--seed N [--sequences]] [--all]
 Half as many graphs of sequences are made beside them. --seed: one graph, or one of sequences; it is reduced to the first node that differs,
-and written to random-SEED.onnx. --all: 20,000 graphs.
+and written to random-SEED.onnx. --quantized: quantised graphs alone, which quantized.py judges. --all: 10,000 graphs, and 2,000
+quantised ones.
 A graph that ONNX Runtime refuses is counted and left out.
 """
 import argparse, json, pathlib, subprocess, sys, tempfile
@@ -17,7 +18,8 @@ from onnx import numpy_helper
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "common"))
 import generator
 import judge  # noqa: E402
-import sequences
+import quantized  # noqa: E402
+import sequences  # noqa: E402
 
 BACKENDS = ("oracle", "cpu")
 
@@ -81,18 +83,8 @@ def reduce(build, seed, make):
     return True
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", type=pathlib.Path, required=True)
-    parser.add_argument("--count", type=int, default=500)
-    parser.add_argument("--seed", type=int)
-    parser.add_argument("--sequences", action="store_true")
-    parser.add_argument("--all", action="store_true")
-    args = parser.parse_args()
-    build = args.build.resolve()
-    if args.seed is not None:
-        return 0 if reduce(build, args.seed, sequences.make if args.sequences else generator.make) else 1
-    count, refused, failed = 20_000 if args.all else args.count, 0, {}
+def run_float(build, count):
+    refused, failed = 0, {}
     for start in range(0, count, 1000):
         with tempfile.TemporaryDirectory() as folder:
             cases = pathlib.Path(folder)
@@ -108,7 +100,44 @@ def main():
         kind, seed = name.split("_")
         flag = " --sequences" if kind == "sequences" else ""
         print(f"  {name} {reason}\n    reduce it: tests/random_onnx/run.py --build build --seed {seed}{flag}")
-    return 1 if failed or refused > count // 20 else 0
+    return not failed and refused <= count // 20
+
+
+def run_quantized(build, count, first, backends):
+    failed, stepped = {}, set()
+    for start in range(first, first + count, 1000):
+        wrong, moved = quantized.run(build, start, min(start + 1000, first + count), backends)
+        failed.update(wrong)
+        stepped |= moved
+    print(f"{count} quantised graphs: {count - len(failed) - len(stepped)} within one step, {len(stepped)} apart only by steps of "
+          f"earlier layers, {len(failed)} failed")
+    if stepped:
+        print(f"  by steps of earlier layers: {' '.join(sorted(stepped, key=int))}")
+    for seed, reason in list(failed.items())[:20]:
+        print(f"  {seed} {reason}\n    reduce it: tests/random_onnx/run.py --build build --quantized --seed {seed}")
+    return not failed
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--count", type=int)
+    parser.add_argument("--first", type=int, default=0, help="the first quantised graph")
+    parser.add_argument("--backends", help="of quantised graphs, as in cpu,cpu-bytes:avx2")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--quantized", action="store_true")
+    parser.add_argument("--sequences", action="store_true")
+    parser.add_argument("--all", action="store_true")
+    args = parser.parse_args()
+    build = args.build.resolve()
+    backends = args.backends.split(",") if args.backends else quantized.BACKENDS
+    if args.seed is not None:
+        make = sequences.make if args.sequences else generator.make
+        return 0 if (quantized.reduce(build, args.seed, backends) if args.quantized else reduce(build, args.seed, make)) else 1
+    right = args.quantized or run_float(build, 10_000 if args.all else args.count or 500)
+    if args.quantized or args.count is None:
+        right &= run_quantized(build, 2_000 if args.all else args.count or 200, args.first, backends)
+    return 0 if right else 1
 
 
 if __name__ == "__main__":

@@ -70,6 +70,15 @@ TEST(PatchConvTactics, EpiloguesAndDynamicBatch) {
   layer.epilogue = PointwiseProgram::parse("Relu(0) Add(1,2)", 2);
   layer.operands = {{.extents = {2, 6, 6, 8}}};
   EXPECT_GE(check_layer(patch_conv_tactics(), layer), 1);
+  // A number per channel, over planes too large for several rows of the evaluator to be one group.
+  for (const Extents& plane : {Extents{6, 8}, Extents{18, 43}}) {
+    layer = patch_layer({.kernel = {1, 1}}, {1, 1, plane[0], plane[1]}, {8, 1, 1, 1});
+    layer.epilogue = PointwiseProgram::parse("Relu(0) Add(1,2)", 2);
+    for (const bool constant : {true, false}) {
+      layer.operands = {{.extents = {1, 8, 1, 1}, .constant = constant}};
+      EXPECT_GE(check_layer(patch_conv_tactics(), layer), 1);
+    }
+  }
   layer = patch_layer({.kernel = {2, 2}}, {2, 4, 7, 9}, {6, 4, 2, 2});
   layer.dynamic_batch = true;
   layer.inputs[2].absent = true;

@@ -112,7 +112,7 @@ class PreparedWeightOnly final : public PreparedLayer {
         threads_(threads) {
     const int64_t rows_at_once = std::min(rows, kWeightOnlyBlockRows);
     x_stride_ = round_up(shape.padded_depth(), 16);
-    sums_stride_ = round_up(shape.blocks(), 16);
+    sums_stride_ = round_up(table.sum_count(shape), 16);
     sums_at_ = rows_at_once * x_stride_;
     values_at_ = sums_at_ + rows_at_once * sums_stride_;
     member_floats_ = values_at_ + table.tile_rows * table.panel;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <vector>
 
 #include "backend/check/few_bit_case.h"
 #include "backend/cpu/check/grid_check.h"
@@ -53,10 +54,11 @@ TEST(WeightOnlyProduct, TypesAndZeroPoints) {
 }
 
 TEST(WeightOnlyProduct, ScalesPerColumn) {
-  for (const bool transposed : {true, false})
-    expect_right_weight_only(
-        {.rows = 2, .depth = 50, .block = 0, .dtype = "int8", .zero = 0, .transposed = transposed},
-        "weight_only_int8_half_scales_avx");
+  for (const int64_t depth : {50, 601})  // one piece; three, the last of which is not full
+    for (const bool transposed : {true, false})
+      expect_right_weight_only(
+          {.rows = 2, .depth = depth, .block = 0, .dtype = "int8", .zero = 0, .transposed = transposed},
+          "weight_only_int8_half_scales_avx");
 }
 
 // More indices of k with one scale than have one unit.
@@ -88,11 +90,11 @@ std::vector<float> alternating_sums(const FewBitTable& table, const std::vector<
     for (int64_t c = 0; c < table.panel; ++c, at += 4) std::memcpy(at, &one, 4);
     for (int64_t w = 0; w < table.panel * shape.groups(); ++w, at += 4) std::memset(at, 0x79, 4);
   }
-  std::vector<float> prepared(static_cast<size_t>(shape.padded_depth()) + 16), sums(x.size()),
-      out(static_cast<size_t>(table.panel));
+  std::vector<float> prepared(static_cast<size_t>(shape.padded_depth()) + 16),
+      sums(static_cast<size_t>(table.sum_count(shape))), out(static_cast<size_t>(table.panel));
   table.prepare(shape, x.data(), prepared.data(), sums.data());
-  table.multiply(shape, {prepared.data(), sums.data(), shape.padded_depth(), shape.blocks(), 1}, panel.data(),
-                 out.data(), table.panel);
+  table.multiply(shape, {.x = prepared.data(), .sums = sums.data(), .rows = 1}, panel.data(), out.data(),
+                 table.panel);
   return out;
 }
 
@@ -109,6 +111,35 @@ TEST(FewBitTables, NumbersOfAllSizes) {
       }
       for (const float y : alternating_sums(*table, x))
         EXPECT_NEAR(static_cast<double>(y), expected, 16 * magnitudes * std::pow(2.0, -22)) << scale;
+    }
+  }
+}
+
+// The sums of q * x and of x are 140,000 here, their difference some hundreds.
+TEST(FewBitTables, LongSumsOfPositiveNumbersKeepTheirDigits) {
+  const FewBitShape shape{.bits = 8, .depth = 1848, .block = 1848};
+  const auto weight = [](int64_t k, int64_t column) { return (k * 7 + column * 3) % 17 - 8; };
+  for (const FewBitTable* table : tables()) {
+    SCOPED_TRACE(table->name);
+    std::vector<std::byte> panel(static_cast<size_t>(shape.block_bytes(table->panel)));
+    const std::vector<float> scales(static_cast<size_t>(table->panel), 1.0f);
+    std::memcpy(panel.data(), scales.data(), scales.size() * 4);
+    std::byte* const words = panel.data() + table->panel * 4;
+    std::vector<float> x, prepared(static_cast<size_t>(shape.padded_depth()) + 16),
+        sums(static_cast<size_t>(table->sum_count(shape))), y(static_cast<size_t>(table->panel));
+    for (int64_t k = 0; k < shape.depth; ++k) {
+      x.push_back(0.6f + static_cast<float>(k * 5 % 11) / 110);
+      for (int64_t c = 0; c < table->panel; ++c)
+        words[(k / 4 * table->panel + c) * 4 + k % 4] = static_cast<std::byte>(128 + weight(k, c));
+    }
+    table->prepare(shape, x.data(), prepared.data(), sums.data());
+    table->multiply(shape, {.x = prepared.data(), .sums = sums.data(), .rows = 1}, panel.data(), y.data(),
+                    table->panel);
+    for (int64_t c = 0; c < table->panel; ++c) {
+      double expected = 0;
+      for (int64_t k = 0; k < shape.depth; ++k)
+        expected += static_cast<double>(weight(k, c)) * double{x[static_cast<size_t>(k)]};
+      EXPECT_NEAR(y[static_cast<size_t>(c)], expected, 0.02);
     }
   }
 }

@@ -10,7 +10,8 @@
 namespace lathe::cpu {
 
 const FewBitTable& few_bit_table_avx2() {
-  static constexpr FewBitTable table = {"avx2", kPanelColumns, kMostRows, prepare_row, multiply_few_bits};
+  static constexpr FewBitTable table = {"avx2",     kPanelColumns, kMostRows,
+                                        count_sums, prepare_row,   multiply_few_bits};
   return table;
 }
 

@@ -22,8 +22,8 @@ struct Quads {
 namespace lathe::cpu {
 
 const FewBitTable& few_bit_table_avx512_vnni() {
-  static constexpr FewBitTable table = {"avx512_vnni", kPanelColumns, kMostRows, prepare_digits,
-                                        multiply_digits};
+  static constexpr FewBitTable table = {"avx512_vnni", kPanelColumns,  kMostRows,
+                                        count_numbers, prepare_digits, multiply_digits};
   return table;
 }
 

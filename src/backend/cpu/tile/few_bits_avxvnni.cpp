@@ -22,7 +22,8 @@ struct Quads {
 namespace lathe::cpu {
 
 const FewBitTable& few_bit_table_avxvnni() {
-  static constexpr FewBitTable table = {"avxvnni", kPanelColumns, kMostRows, prepare_digits, multiply_digits};
+  static constexpr FewBitTable table = {"avxvnni",     kPanelColumns,  kMostRows,
+                                        count_numbers, prepare_digits, multiply_digits};
   return table;
 }
 

@@ -255,6 +255,7 @@ void PointwiseEvaluator::set_walk(const std::vector<PointwiseOperand>& inputs,
   outer_ = dims_ - (two ? 2 : 1);
   group_ = two ? inner_ * extents_[dims_ - 2] : inner_;
   piece_ = two ? kPointwisePiece / inner_ * inner_ : kPointwisePiece;
+  differs_by_row_ = false;
   for (Input& input : inputs_) {
     const int64_t inner = input.strides[dims_ - 1], outer = two ? input.strides[dims_ - 2] : inner * inner_;
     if (inner == 0 && outer == 0)
@@ -265,6 +266,8 @@ void PointwiseEvaluator::set_walk(const std::vector<PointwiseOperand>& inputs,
       input.access = Access::Periodic;
     else
       input.access = Access::General;
+    if (input.access == Access::Scalar && outer_ > 0 && input.strides[outer_ - 1] != 0)
+      differs_by_row_ = true;
   }
   if (output.type.format.kind == Format::Kind::ChannelBlocked) {
     block_ = output.type.format.block;
@@ -290,7 +293,7 @@ void PointwiseEvaluator::run_tile(const void* first, int64_t first_stride,
   }
   const bool inside = dims_ == 1 || (dims_ == 2 && tile.row_stride % inner_ == 0 &&
                                      tile.offset % inner_ + tile.cols <= inner_);
-  if (inside && tail_ == 0 && tile.rows > 1 && tile.cols <= kPointwisePiece / 4) {
+  if (inside && !differs_by_row_ && tail_ == 0 && tile.rows > 1 && tile.cols <= kPointwisePiece / 4) {
     run_narrow_tile(source, first_stride, inputs, target, tile);
     return;
   }
@@ -493,7 +496,7 @@ const float* PointwiseEvaluator::load(const Run& run, size_t index, int64_t done
   int64_t row = outer_ == dims_ - 2 ? position / inner_ : 0;
   int64_t col = position - row * inner_;
   if (access == Access::Periodic && col == 0) {  // short periods: double what is there
-    load_run(input, base, 1, std::min(inner_, count), slot);
+    load_run(input, base, inner, std::min(inner_, count), slot);
     for (int64_t filled = inner_; filled < count; filled *= 2)
       std::memcpy(slot + filled, slot, static_cast<size_t>(std::min(filled, count - filled)) * sizeof(float));
     return slot;

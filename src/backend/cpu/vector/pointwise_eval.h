@@ -140,6 +140,7 @@ class PointwiseEvaluator {
   int64_t output_size_ = 4;  // bytes per element
   int dims_ = 1;             // of the walk, storage order
   int64_t extents_[kMaxDims] = {};
+  bool differs_by_row_ = false;    // an operand has one number for each group, as a scale per channel has
   int outer_ = 0;                  // dims before the innermost group (which has one or two)
   int64_t group_ = 1, inner_ = 1;  // elements of the group, of its last dim
   int64_t piece_ = kPointwisePiece;
