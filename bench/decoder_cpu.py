@@ -5,9 +5,10 @@
 usage: decoder_cpu.py --build DIR [--past 1024] [--layers 12 --width 2048 --heads 16 --kv-heads 4 --mlp 5632 --words 32000]
                       [--weights int4,int8] [--block 32] [--peers ort,llama] [--threads 2] [--rounds 5] [--work DIR] [--json FILE]
 
-The model is that of decoder_gpu.py, exported by torch.onnx from FP16, with random weights. Engines take turns for --seconds each, and the
-best median counts: the machine has other work. The floor is the bytes of the weights and of the cache that a step reads, over the
-rate at which all threads together read memory (bench_problems --ceilings). llama.cpp comes from PyPI (llama-cpp-python and gguf).
+The model is that of decoder_gpu.py, exported by torch.onnx from FP16, with random weights. Engines take turns for --seconds each; medians
+of each turn, and of the turns. In each turn the rate at which all threads together read memory is measured, too (bench_problems
+--ceilings), because others share the memory; the bytes of the weights and of the cache that a step reads and writes, over the time of the
+step, are a share of it. llama.cpp comes from PyPI (llama-cpp-python and gguf).
 """
 import argparse, json, pathlib, re, statistics, subprocess, sys, tempfile, time
 
@@ -53,6 +54,11 @@ class Lathe:
                               f"--cpuThreads={self.o.threads}", "--warmUp=200", f"--duration={self.o.seconds}"],
                              check=True, capture_output=True, text=True).stdout
         return float(re.search(r"GPU Compute Time: .*?median = ([0-9.]+) ms", out)[1])
+
+
+def memory_read_gbs(o):
+    return json.loads(subprocess.run([f"{o.build}/bin/bench_problems", f"--threads={o.threads}", "--ceilings"], check=True,
+                                     capture_output=True, text=True).stdout)["memory_read_gbs"]
 
 
 def median_ms(step, seconds):
@@ -155,8 +161,6 @@ def main():
     o = parser.parse_args()
     work = pathlib.Path(o.work)
     weights, cache = export(o, work / "step.onnx")
-    ceilings = json.loads(subprocess.run([f"{o.build}/bin/bench_problems", f"--threads={o.threads}", "--ceilings"], check=True,
-                                         capture_output=True, text=True).stdout)
     rows = []
     for kind in o.weights.split(","):
         model = work / f"step.{kind}.onnx"
@@ -168,17 +172,18 @@ def main():
             sides["ort"] = OnnxRuntime(o, model)
         if "llama" in o.peers.split(",") and kind == "int4":
             sides["llama"] = LlamaCpp(o, model)
-        best = {name: 1e9 for name in sides}
-        for _ in range(o.rounds):
-            for name, side in sides.items():
-                best[name] = min(best[name], side.run())
         read = weights * (8 if kind == "int8" else 4) / 8 + weights / o.block * 2 + cache * 4
-        row = {"weights": kind, "ms": best, "read_bytes": read, "gbs": read / best["lathe"] / 1e6}
-        rows.append(row)
-        print(f"{kind}: " + ", ".join(f"{name} {ms:.3f} ms" for name, ms in best.items()) + f"; {read / 1e6:.0f} MB at {row['gbs']:.1f} GB/s, "
-              f"{100 * row['gbs'] / ceilings['memory_read_gbs']:.0f} % of what the machine reads ({ceilings['memory_read_gbs']:.1f})", flush=True)
+        turns = []
+        for _ in range(o.rounds):
+            reads = memory_read_gbs(o)
+            turns.append({name: side.run() for name, side in sides.items()} | {"reads": reads})
+            turns[-1]["share"] = read / turns[-1]["lathe"] / 1e6 / ((reads + memory_read_gbs(o)) / 2)
+        middle = {name: statistics.median(turn[name] for turn in turns) for name in turns[0]}
+        rows.append({"weights": kind, "bytes": read, "turns": turns, "median": middle})
+        print(f"{kind}: " + ", ".join(f"{name} {middle[name]:.3f} ms" for name in sides) + f"; {read / 1e6:.0f} MB, {100 * middle['share']:.0f} % of "
+              f"what the machine reads ({middle['reads']:.1f} GB/s); by turn " + " ".join(f"{100 * turn['share']:.0f}" for turn in turns), flush=True)
     if o.json:
-        pathlib.Path(o.json).write_text(json.dumps({"ceilings": ceilings, "rows": rows}, indent=1))
+        pathlib.Path(o.json).write_text(json.dumps(rows, indent=1))
 
 
 if __name__ == "__main__":
