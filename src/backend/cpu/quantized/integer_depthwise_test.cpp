@@ -87,7 +87,7 @@ TEST(IntegerDepthwise, BlocksOfManyTaps) {
        .y = "1, 70, 8, 9",
        .fields = "kernel=[5, 5], pads_begin=[2, 2], pads_end=[2, 2]",
        .epilogue =
-           "{Clip[-4,3.96875](0) RoundTo[0.03125](1) Silu(2) Clip[-8,7.9375](3) RoundTo[0.0625](4)}"});
+           "{Clip[-4,3.96875](0) RoundTo[0.03125](1) Silu[1](2) Clip[-8,7.9375](3) RoundTo[0.0625](4)}"});
 }
 
 TEST(IntegerDepthwise, WeightsWithZeroPoints) {
@@ -97,7 +97,7 @@ TEST(IntegerDepthwise, WeightsWithZeroPoints) {
 TEST(IntegerDepthwise, Epilogues) {
   DepthwiseText conv;
   for (const char* program : {"{HardSwish(0) Clip[-8,7.9375](1) RoundTo[0.0625](2)}",
-                              "{Clip[-4,3.96875](0) RoundTo[0.03125](1) Silu(2) Clip[-8,7.9375](3) "
+                              "{Clip[-4,3.96875](0) RoundTo[0.03125](1) Silu[1](2) Clip[-8,7.9375](3) "
                               "RoundTo[0.0625](4)}",
                               "{Sigmoid(0) Mul(0,1) Clip[-8,7.9375](2) RoundTo[0.0625](3)}"}) {
     conv.epilogue = program;
@@ -108,9 +108,9 @@ TEST(IntegerDepthwise, Epilogues) {
   expect_both(conv);
   // A factor for each channel: in the kernel behind a function, and not before one.
   conv.operand = ", %f";
-  for (const char* program : {"2 {Silu(0) Mul(2,1) Clip[-8,7.9375](3) RoundTo[0.0625](4)}",
+  for (const char* program : {"2 {Silu[1](0) Mul(2,1) Clip[-8,7.9375](3) RoundTo[0.0625](4)}",
                               "2 {Mul(0,1) Clip[-8,7.9375](2) RoundTo[0.0625](3)}",
-                              "2 {Mul(0,1) Silu(2) Clip[-8,7.9375](3) RoundTo[0.0625](4)}"}) {
+                              "2 {Mul(0,1) Silu[1](2) Clip[-8,7.9375](3) RoundTo[0.0625](4)}"}) {
     conv.epilogue = program;
     expect_both(conv);
   }

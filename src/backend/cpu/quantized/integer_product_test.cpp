@@ -133,7 +133,7 @@ TEST(IntegerProduct, Epilogues) {
     expect_all(conv);
   }
   conv = {};
-  for (const char* program : {"{Silu(0) Clip[-8,7.9375](1) RoundTo[0.0625](2)}",
+  for (const char* program : {"{Silu[1](0) Clip[-8,7.9375](1) RoundTo[0.0625](2)}",
                               "{HardSwish(0) Clip[-8,7.9375](1) RoundTo[0.0625](2)}",
                               "{GeluErf(0) Clip[-8,7.9375](1) RoundTo[0.0625](2)}",
                               "{Clip[-2,1.9375](0) RoundTo[0.0625](1) Sigmoid(2) Mul(2,3) Clip[-8,7.9375](4) "
@@ -163,12 +163,14 @@ TEST(IntegerProduct, FactorsOfChannels) {
     c->constants =
         " const %f: float32[" + std::to_string(c->channels) + ", 1, 1] = " + factors(c->channels) + "\n";
     c->operand = ", %f";
+    c->x_grid = "scale [0.00390625] zero [77]";  // sums where functions are no straight lines
     for (const char* program :
-         {"2 {Silu(0) Div(2,1) Clip[-8,7.9375](3) RoundTo[0.0625](4)}",
+         {"2 {Silu[1](0) Div(2,1) Clip[-8,7.9375](3) RoundTo[0.0625](4)}",
           "2 {GeluErf(0) Mul(1,2) Clip[-8,7.9375](3) RoundTo[0.0625](4)}",
           "2 {Div(0,1) Clip[-8,7.9375](2) RoundTo[0.0625](3)}",
-          "2 {Relu(0) Mul(2,1) Clip[-8,7.9375](3) RoundTo[0.0625](4)}",  // the evaluator
-          "2 {Div(1,0) Clip[-8,7.9375](2) RoundTo[0.0625](3)}"}) {       // the same
+          "2 {Mul(0,1) Silu[1](2) Clip[-8,7.9375](3) RoundTo[0.0625](4)}",  // the evaluator
+          "2 {Relu(0) Mul(2,1) Clip[-8,7.9375](3) RoundTo[0.0625](4)}",     // the evaluator
+          "2 {Div(1,0) Clip[-8,7.9375](2) RoundTo[0.0625](3)}"}) {          // the same
       c->epilogue = " epilogue " + std::string(program);
       expect_all(*c);
     }
@@ -190,7 +192,7 @@ TEST(IntegerProduct, FunctionsOfRoundedSums) {
               .fields = "kernel=[1, 1], groups=3"};
   for (ConvText* c : {&conv, &wide, &grouped})
     for (const char* program :
-         {"{Clip[-2,1.984375](0) RoundTo[0.015625](1) Silu(2) Clip[-8,7.9375](3) RoundTo[0.0625](4)}",
+         {"{Clip[-2,1.984375](0) RoundTo[0.015625](1) Silu[1](2) Clip[-8,7.9375](3) RoundTo[0.0625](4)}",
           "{Clip[0,3.984375](0) RoundTo[0.015625](1) HardSigmoid[0.2,0.5](2) RoundTo[0.00390625](3) Mul(2,4) "
           "Clip[-8,7.9375](5) RoundTo[0.0625](6)}",
           "{Clip[-8,7.9375](0) RoundTo[0.0625](1) Elu[0.7](2) Clip[-8,7.9375](3) RoundTo[0.0625](4)}"}) {

@@ -168,8 +168,9 @@ std::optional<IntegerTailPlan> plan_integer_tail(const LayerQuery& query, const 
                is_channel_constant(input_of(scaled), result.shape, channel_axis)) {
       plan.factor = static_cast<int>(node.op_input_count()) + scaled - 1;
       plan.divides = step.code == PointwiseCode::Div;
-    } else if (Steps next = steps; step.operands == std::vector<int>{current} && next.add(step)) {
-      steps = next;
+    } else if (Steps next = steps; step.operands == std::vector<int>{current} && next.add(step) &&
+                                   (plan.factor < 0 || next.function == steps.function)) {
+      steps = next;  // a function comes before the factor
     } else {
       if (steps.step != 0 && result_grid) function = function_of(node.epilogue, current, i);
       if (!function) return std::nullopt;
