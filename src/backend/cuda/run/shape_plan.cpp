@@ -215,7 +215,7 @@ EnqueuedStep ShapePlan::enqueued(size_t index) const {
 
 UpdatedGraphs::Piece ShapePlan::recorded(const Piece& piece, CUstream recorder) const {
   UpdatedGraphs::Piece made{
-      SteppedGraph(*program_.device(), recorder, piece.last - piece.first, calls_of(piece)), {}};
+      SteppedGraph(*program_.device(), recorder, piece.last - piece.first, calls_of(piece)), piece.first, {}};
   for (size_t i = piece.first; i < piece.last; ++i) made.steps.push_back(enqueued(i));
   return made;
 }
@@ -256,16 +256,17 @@ bool ShapePlan::run_updated(CUstream stream, UpdatedGraphs& updated) {
 bool ShapePlan::update(const Piece& piece, CUstream stream, UpdatedGraphs& updated, size_t number) const {
   const CUstream recorder = updated.recorder->handle();
   UpdatedGraphs::Piece& shared = updated.pieces[number];
-  const bool is_whole = !shared.steps.empty();
+  // At other sizes other layers may be those that no graph takes, and a piece begins or ends elsewhere.
+  const bool is_same = shared.first == piece.first && shared.steps.size() == piece.last - piece.first;
   std::vector<size_t> changed;
-  for (size_t i = 0; i < shared.steps.size(); ++i) {
+  for (size_t i = 0; is_same && i < shared.steps.size(); ++i) {
     EnqueuedStep now = enqueued(piece.first + i);
     if (now == shared.steps[i]) continue;
     shared.steps[i] = std::move(now);
     changed.push_back(i);
   }
   try {
-    if (is_whole && shared.graph.update(recorder, changed, calls_of(piece))) return true;
+    if (is_same && shared.graph.update(recorder, changed, calls_of(piece))) return true;
     ++updated.refusals;
     UpdatedGraphs::Piece other = recorded(piece, recorder);
     const Driver& driver = *program_.device()->driver;

@@ -53,6 +53,7 @@ struct UpdatedGraphs {
   static constexpr int kFewRuns = 4, kMostRefusals = 8;
   struct Piece {
     SteppedGraph graph;
+    size_t first = 0;                 // layer
     std::vector<EnqueuedStep> steps;  // as they are in it; none: it has to be made anew
   };
 
