@@ -296,8 +296,12 @@ Values Sequences::import_found(NodeImport& node) {
     form.kind = SequenceForm::Kind::Ragged;
     form.leading = all.leading(ragged(node.in(0)) ? ragged(node.in(0))->leading.size() : 1);
   }
-  const auto made = values(node.builder(), node.origin(), node.in(0), form);
+  auto made = values(node.builder(), node.origin(), node.in(0), form);
   check(made.has_value(), "a sequence that fits into no form");
+  // Slices of nothing have no dims of their own; a tensor joins those that have its dims.
+  if (form.kind == SequenceForm::Kind::Slices && node.op_type() == "SequenceInsert" && is_list(node.in(0)) &&
+      elements(node.in(0)).empty())
+    made = Values{node.slice(as_slice(node.builder(), node.origin(), node.in(1)), 0, 0, 0)};
   if (form.kind == SequenceForm::Kind::Slices) return import_of_slices(node, made->front());
   return import_of_ragged(node, {made->at(0), made->at(1), form.leading});
 }

@@ -98,7 +98,9 @@ bool concat_of_nothing(Graph& graph, PassContext& context, NodeId id) {
     if (!graph.value(input).shape[axis].is_constant(0)) kept.push_back(input);
   }
   if (kept.empty() || kept.size() == inputs.size()) return false;
-  if (kept.size() == 1) return bypass(graph, context, id, kept[0]);
+  if (kept.size() == 1)
+    return graph.value(kept[0]).shape == graph.value(result_of(graph, id)).shape &&
+           bypass(graph, context, id, kept[0]);
   if (!context.may_change()) return false;
   GraphEditor(graph).set_inputs(id, std::move(kept));
   return true;

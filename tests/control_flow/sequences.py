@@ -54,6 +54,14 @@ def grow_from_slices():
                  [value("x", FLOAT, ["n", 3]), value("place", INT64, [])], [value("y", FLOAT, ["r"]), tensors("u")])
 
 
+def into_an_empty_one():
+    """A tensor whose rows a run counts, at a place in a sequence without tensors."""
+    return model([constant("zero", np.array([0])), constant("row", np.array([1])), node("Reshape", ["count", "row"], ["end"]),
+                  node("Slice", ["x", "zero", "end", "zero"], ["some"]), node("SequenceConstruct", ["x"], ["one"]),
+                  node("SequenceErase", ["one"], ["none"]), node("SequenceInsert", ["none", "some", "place"], ["s"]), node("SequenceAt", ["s", "place"], ["y"])],
+                 [value("x", FLOAT, ["n", 4]), value("count", INT64, []), value("place", INT64, [])], [value("y", FLOAT, ["r", 4])])
+
+
 def split(axis, *sizes, shape=("n", "m", 3), joined_along=None):
     """Parts of sizes that a run brings, or of one size that need not divide the dim; read in every way."""
     take, given = ([value("sizes", INT64, list(sizes[0]))], ["x", "sizes"]) if isinstance(sizes[0], tuple) else ([], ["x", "size"])
@@ -204,6 +212,7 @@ CASES = {
     "insert_and_erase_fp16": (insert_and_erase(FLOAT16), three_feeds(0, -2, other=1, kind=np.float16)),
     "insert_and_erase_int64": (insert_and_erase(INT64), three_feeds(0, -2, other=1, kind=np.int64)),
     "grow_from_slices": (grow_from_slices(), [{"x": rows(n, 3), "place": scalar(p)} for n, p in ((2, 0), (4, -1), (1, 1))]),
+    "into_an_empty_one": (into_an_empty_one(), [{"x": rows(n, 4), "count": scalar(count), "place": scalar(0)} for n, count in ((3, 2), (2, 9), (4, 1))]),
     "split_rows": (split(0, (3,), shape=("n", 4, 3)), parts(0, (2, 3, 1), (0, 5, 1))),
     "split_any_number": (split(0, ("k",), shape=("n", 4, 3)), parts(0, (2, 3, 1), (7,), (1, 0, 2, 5, 1))),
     "split_columns": (split(1, ("k",), shape=(5, "n", 3)), parts(1, (2, 3), (1, 0, 2, 5, 1))),
