@@ -10,7 +10,8 @@
 //
 // Must not fire where anything else reads the rounded value (its elements would need their scales), for other
 // groups than one for each channel, whose weights would need a scale for each input, when the scales are not
-// those of axis 1, or when weights are computed.
+// those of axis 1, when weights are computed, or in 16 bits, which have no room for the products of two
+// scales.
 #include <algorithm>
 #include <cmath>
 
@@ -46,7 +47,9 @@ bool fold_channel_steps_at(Graph& graph, PassContext& context, NodeId id) {
   const ValueId y = result_of(graph, id);
   const Shape& shape = graph.value(y).shape;
   const std::vector<NodeId> readers = graph.users(y);
-  if (shape.size() < 3 || !shape[1].is_constant() || readers.empty() || graph.is_output(y)) return false;
+  if (graph.value(y).dtype != DType::Float32 || shape.size() < 3 || !shape[1].is_constant() ||
+      readers.empty() || graph.is_output(y))
+    return false;
   const int64_t channels = shape[1].value();
   const auto scales = per_channel(graph, graph.node(id).inputs[1], channels, shape.size());
   const auto is_positive = [](double s) { return s > 0 && std::isfinite(s); };
