@@ -2,6 +2,7 @@
 #include "passes/channel_scale.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "ir/recipe.h"
 #include "passes/match.h"
@@ -146,6 +147,14 @@ std::optional<std::vector<double>> per_channel(const Graph& graph, ValueId id, i
   for (size_t axis = 0; axis < rank; ++axis) {
     if (padded[axis] != (axis == 1 ? channels : 1)) return std::nullopt;
   }
+  return values;
+}
+
+std::optional<std::vector<double>> positive_per_channel(const Graph& graph, ValueId id, int64_t channels,
+                                                        size_t rank) {
+  auto values = per_channel(graph, id, channels, rank);
+  const auto is_positive = [](double x) { return x > 0 && std::isfinite(x); };
+  if (!values || !std::all_of(values->begin(), values->end(), is_positive)) return std::nullopt;
   return values;
 }
 

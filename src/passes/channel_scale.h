@@ -29,4 +29,8 @@ void scale_weights(Graph& graph, NodeId conv, const std::vector<double>& scale);
 std::optional<std::vector<double>> per_channel(const Graph& graph, ValueId constant, int64_t channels,
                                                size_t rank);
 
+// The same, where all are positive and finite.
+std::optional<std::vector<double>> positive_per_channel(const Graph& graph, ValueId constant,
+                                                        int64_t channels, size_t rank);
+
 }  // namespace lathe

@@ -24,11 +24,9 @@ namespace lathe {
 namespace {
 
 bool divides_and_rounds(const PointwiseProgram& program) {
-  const auto is = [&](size_t i, PointwiseCode code, const std::vector<int>& operands) {
-    return program.steps[i].code == code && program.steps[i].operands == operands;
-  };
-  return program.input_count == 2 && program.steps.size() == 3 && is(0, PointwiseCode::Div, {0, 1}) &&
-         is(1, PointwiseCode::Clip, {2}) && is(2, PointwiseCode::RoundTo, {3}) && program.steps[2].alpha == 1;
+  return program.input_count == 2 && program.steps.size() == 3 &&
+         is_step(program, 0, PointwiseCode::Div, {0, 1}) && is_step(program, 1, PointwiseCode::Clip, {2}) &&
+         is_step(program, 2, PointwiseCode::RoundTo, {3}) && program.steps[2].alpha == 1;
 }
 
 // Where a Relu ends: infinity. nullopt: neither that nor a Clip from 0 on.
@@ -55,9 +53,8 @@ bool fold_channel_division_at(Graph& graph, PassContext& context, NodeId id) {
   const Shape& shape = graph.value(x).shape;
   if (conv == kNoNode || !plain_op<Conv>(graph, conv) || !has_constant_weights(graph, conv)) return false;
   const int64_t channels = output_channels(graph, conv);
-  const auto scales = per_channel(graph, graph.node(id).inputs[1], channels, shape.size());
-  const auto is_positive = [](double s) { return s > 0 && std::isfinite(s); };
-  if (!scales || !std::all_of(scales->begin(), scales->end(), is_positive)) return false;
+  const auto scales = positive_per_channel(graph, graph.node(id).inputs[1], channels, shape.size());
+  if (!scales) return false;
   if (between != kNoNode) {
     const double bound = *upper_bound(std::get<Pointwise>(graph.node(between).op));
     const auto reaches = [&](double s) { return std::nearbyint(bound / s) >= static_cast<double>(high); };

@@ -13,7 +13,6 @@
 // those of axis 1, when weights are computed, or in 16 bits, which have no room for the products of two
 // scales.
 #include <algorithm>
-#include <cmath>
 
 #include "ir/edit.h"
 #include "passes/channel_scale.h"
@@ -25,12 +24,9 @@ namespace {
 
 // The chain of fuse_quantize_dequantize for one range of integers and a scale for each channel.
 bool rounds_channels(const PointwiseProgram& program) {
-  const auto is = [&](size_t i, PointwiseCode code, const std::vector<int>& operands) {
-    return program.steps[i].code == code && program.steps[i].operands == operands;
-  };
-  return program.input_count == 2 && program.steps.size() == 4 && is(0, PointwiseCode::Div, {0, 1}) &&
-         is(1, PointwiseCode::Round, {2}) && is(2, PointwiseCode::Clip, {3}) &&
-         is(3, PointwiseCode::Mul, {4, 1});
+  return program.input_count == 2 && program.steps.size() == 4 &&
+         is_step(program, 0, PointwiseCode::Div, {0, 1}) && is_step(program, 1, PointwiseCode::Round, {2}) &&
+         is_step(program, 2, PointwiseCode::Clip, {3}) && is_step(program, 3, PointwiseCode::Mul, {4, 1});
 }
 
 bool is_depthwise_reader(const Graph& graph, NodeId id, ValueId x, int64_t channels) {
@@ -51,9 +47,8 @@ bool fold_channel_steps_at(Graph& graph, PassContext& context, NodeId id) {
       readers.empty() || graph.is_output(y))
     return false;
   const int64_t channels = shape[1].value();
-  const auto scales = per_channel(graph, graph.node(id).inputs[1], channels, shape.size());
-  const auto is_positive = [](double s) { return s > 0 && std::isfinite(s); };
-  if (!scales || !std::all_of(scales->begin(), scales->end(), is_positive)) return false;
+  const auto scales = positive_per_channel(graph, graph.node(id).inputs[1], channels, shape.size());
+  if (!scales) return false;
   const auto reads = [&](NodeId reader) { return is_depthwise_reader(graph, reader, y, channels); };
   if (!std::all_of(readers.begin(), readers.end(), reads) || !context.may_change()) return false;
 

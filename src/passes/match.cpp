@@ -60,6 +60,11 @@ ValueId result_of(const Graph& graph, NodeId node) {
   return graph.node(node).outputs[0];
 }
 
+bool is_step(const PointwiseProgram& program, size_t i, PointwiseCode code,
+             const std::vector<int>& operands) {
+  return program.steps[i].code == code && program.steps[i].operands == operands;
+}
+
 bool only_rounds(const PointwiseProgram& program) {
   if (program.input_count != 1 || program.steps.empty() || program.steps.size() > 2) return false;
   if (program.steps.size() == 1) return program.steps[0].code == PointwiseCode::RoundToE4M3;

@@ -6,6 +6,7 @@
 
 #include <initializer_list>
 #include <optional>
+#include <vector>
 
 #include "ir/graph.h"
 
@@ -56,6 +57,9 @@ bool same_float_type(const Graph& graph, std::initializer_list<ValueId> values);
 
 // A node with one output: that output.
 ValueId result_of(const Graph& graph, NodeId node);
+
+// Whether step `i` of the program, which it has, is this function of these operands.
+bool is_step(const PointwiseProgram& program, size_t i, PointwiseCode code, const std::vector<int>& operands);
 
 // Clip, RoundTo or RoundToE4M3 of the one operand, and nothing else: what QuantizeLinear and
 // DequantizeLinear with one scale become.

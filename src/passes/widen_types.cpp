@@ -70,11 +70,15 @@ class Widening {
     std::vector<NodeId> users = graph_.users(input);
     std::erase_if(users, [&](NodeId user) { return states_.contains(user); });
     if (!is_narrow(graph_.value(input).dtype) || users.empty()) return;
-    const std::string name = graph_.value(input).name;
-    const ValueId wide = append_node(editor_, "widen " + name, Cast{DType::Float32}, {input}, {},
+    widen_for(input, users);
+  }
+
+  void widen_for(ValueId value, const std::vector<NodeId>& users) {
+    const std::string name = graph_.value(value).name;
+    const ValueId wide = append_node(editor_, "widen " + name, Cast{DType::Float32}, {value}, {},
                                      {name + "_widened"}, 1, users[0])[0];
     borders_.push_back(graph_.value(wide).producer);
-    for (const NodeId user : users) replace_operand(user, input, wide);
+    for (const NodeId user : users) replace_operand(user, value, wide);
   }
 
   // A join of an input and of what is new, which is an output.
@@ -91,7 +95,6 @@ class Widening {
   void join_as_stored(NodeId id) {
     const ValueId state = graph_.node(id).outputs[0];
     const DType type = graph_.value(state).dtype;
-    const std::string name = graph_.value(state).name;
     for (const ValueId input : std::vector<ValueId>(graph_.node(id).inputs)) {
       const std::string part = graph_.value(input).name;
       if (graph_.value(input).dtype != type)
@@ -100,11 +103,7 @@ class Widening {
             append_node(editor_, "narrow " + part, Cast{type}, {input}, {}, {part + "_narrowed"}, 1, id)[0]);
     }
     const std::vector<NodeId> users = graph_.users(state);
-    if (users.empty()) return;
-    const ValueId wide = append_node(editor_, "widen " + name, Cast{DType::Float32}, {state}, {},
-                                     {name + "_widened"}, 1, users[0])[0];
-    borders_.push_back(graph_.value(wide).producer);
-    for (const NodeId user : users) replace_operand(user, state, wide);
+    if (!users.empty()) widen_for(state, users);
   }
 
   void replace_operand(NodeId user, ValueId from, ValueId to) {

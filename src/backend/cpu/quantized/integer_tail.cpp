@@ -19,6 +19,7 @@ struct Steps {
   float alpha = 1;
   float low = -std::numeric_limits<float>::infinity(), high = std::numeric_limits<float>::infinity();
   float step = 0;
+  bool has_factor = false;  // behind the function
 
   bool operator==(const Steps&) const = default;
   void clamp(float to_low, float to_high) {
@@ -152,11 +153,10 @@ std::optional<IntegerTailPlan> plan_integer_tail(const LayerQuery& query, const 
     if (const int other = joined(step, current, node.epilogue.input_count)) {
       const int input = static_cast<int>(node.op_input_count()) + other - 1;
       const Value& value = input_of(other);
-      if (plan.operand < 0 && plan.factor < 0 && steps == Steps{} &&
-          is_channel_constant(value, result.shape, channel_axis)) {
+      if (plan.operand < 0 && steps == Steps{} && is_channel_constant(value, result.shape, channel_axis)) {
         plan.added_to_bias.push_back(input);
-      } else if (plan.operand < 0 && plan.factor < 0 && !value.is_constant() && value.shape == result.shape &&
-                 steps.function == Activation::Clamp) {
+      } else if (plan.operand < 0 && !value.is_constant() && value.shape == result.shape &&
+                 steps.function == Activation::Clamp && !steps.has_factor) {
         plan.operand = input;
         first = steps;
         steps = {};
@@ -164,13 +164,13 @@ std::optional<IntegerTailPlan> plan_integer_tail(const LayerQuery& query, const 
         return std::nullopt;
       }
     } else if (const int scaled = multiplied(step, current, node.epilogue.input_count);
-               scaled != 0 && plan.factor < 0 && steps.is_function_alone() &&
+               scaled != 0 && steps.is_function_alone() &&
                is_channel_constant(input_of(scaled), result.shape, channel_axis)) {
       plan.factor = static_cast<int>(node.op_input_count()) + scaled - 1;
       plan.divides = step.code == PointwiseCode::Div;
-    } else if (Steps next = steps; step.operands == std::vector<int>{current} && next.add(step) &&
-                                   (plan.factor < 0 || next.function == steps.function)) {
-      steps = next;  // a function comes before the factor
+      steps.has_factor = true;
+    } else if (Steps next = steps; step.operands == std::vector<int>{current} && next.add(step)) {
+      steps = next;
     } else {
       if (steps.step != 0 && result_grid) function = function_of(node.epilogue, current, i);
       if (!function) return std::nullopt;
