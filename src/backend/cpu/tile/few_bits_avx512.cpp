@@ -5,13 +5,15 @@
 //
 #include "backend/cpu/tile/few_bits_table.h"
 //
+#include "backend/cpu/tile/few_bits_panel.inc"
+//
 #include "backend/cpu/tile/few_bits.inc"
 
 namespace lathe::cpu {
 
 const FewBitTable& few_bit_table_avx512() {
   static constexpr FewBitTable table = {"avx512",   kPanelColumns, kMostRows,
-                                        count_sums, prepare_row,   multiply_few_bits};
+                                        count_sums, prepare_row,   multiply_panel<FloatProduct>};
   return table;
 }
 

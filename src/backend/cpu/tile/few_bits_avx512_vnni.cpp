@@ -17,13 +17,15 @@ struct Quads {
 }  // namespace
 }  // namespace lathe::cpu
 
+#include "backend/cpu/tile/few_bits_panel.inc"
+//
 #include "backend/cpu/tile/few_bits_quads.inc"
 
 namespace lathe::cpu {
 
 const FewBitTable& few_bit_table_avx512_vnni() {
   static constexpr FewBitTable table = {"avx512_vnni", kPanelColumns,  kMostRows,
-                                        count_numbers, prepare_digits, multiply_digits};
+                                        count_numbers, prepare_digits, multiply_panel<DigitProduct>};
   return table;
 }
 
