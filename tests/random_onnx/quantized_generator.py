@@ -129,16 +129,23 @@ class Generator(IntegerOperators, Graph):
             return groups, groups * self.one_of((1, 1, 1, 2))
         return 1, self.one_of(CHANNELS)
 
-    def convolution(self):
-        x = self.pick((3, 4, 5))
-        found = x and self.window(self.shape(x)[2:])
+    def filters(self, x, *most):
+        """A convolution's attributes, the extents of its result, its groups, and the shape of its weights; None where it does not fit."""
+        found = x and self.window(self.shape(x)[2:], *most)
         if not found:
-            return False
+            return None
         (n, channels), (attributes, size) = self.shape(x)[:2], found
         groups, out = self.groups_of(channels)
         shape = (out, channels // groups, *attributes["kernel_shape"])
-        if self.too_large(n * out * np.prod(size), np.prod(shape[1:])):
+        return None if self.too_large(n * out * np.prod(size), np.prod(shape[1:])) else (attributes, size, groups, shape)
+
+    def convolution(self):
+        x = self.pick((3, 4, 5))
+        found = self.filters(x)
+        if not found:
             return False
+        attributes, size, groups, shape = found
+        out = shape[0]
         w, scale = self.weight(shape, 0, np.prod(shape[1:]))
         inputs = [self.dequantise(x), w] + ([self.bias(out, x, scale)] if self.chance(0.7) else [])
         if self.chance(0.1) and max(attributes["pads"]) > 0:  # padded by a layer of its own

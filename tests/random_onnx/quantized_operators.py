@@ -52,15 +52,11 @@ class IntegerOperators:
     # --- ONNX's own
     def qlinear_conv(self):
         x = self.pick((3, 4), BYTES)
-        found = x and self.window(self.shape(x)[2:])
+        found = self.filters(x)
         if not found:
             return False
-        (n, channels), (attributes, size) = self.shape(x)[:2], found
-        groups, out = self.groups_of(channels)
-        shape = (out, channels // groups, *attributes["kernel_shape"])
-        terms = np.prod(shape[1:])
-        if self.too_large(n * out * np.prod(size), terms):
-            return False
+        attributes, _, groups, shape = found
+        out, terms = shape[0], np.prod(shape[1:])
         w, scale = self.integers(shape, 0, terms, self.weight_kind(x), self.chance(0.6))
         unit = (x.scale * scale).astype(np.float32)
         bias = [self.bias_integers(out, unit)] if self.chance(0.7) else []
@@ -92,14 +88,10 @@ class IntegerOperators:
 
     def conv_integer(self):
         x = self.pick((3, 4), BYTES)
-        found = x and self.window(self.shape(x)[2:], 3)
+        found = self.filters(x, 3)
         if not found:
             return False
-        (n, channels), (attributes, size) = self.shape(x)[:2], found
-        groups, out = self.groups_of(channels)
-        shape = (out, channels // groups, *attributes["kernel_shape"])
-        if self.too_large(n * out * np.prod(size), np.prod(shape[1:])):
-            return False
+        attributes, _, groups, shape = found
         (w, _, zero), scale = self.integers(shape, 0, np.prod(shape[1:]), self.one_of(BYTES), False)
         y = self.add("ConvInteger", [x.name, w, x.zero_name, self.single(zero, scale)], group=groups, **attributes)
         return self.scaled(y, x.scale * np.max(scale))
