@@ -80,6 +80,23 @@ ValueId add_conv(const std::string& text, const Numbers& v, GraphEditor& editor,
   return y;
 }
 
+// A transposed convolution. Without p there are no pads.
+ValueId add_deconv(const std::string& text, const Numbers& v, GraphEditor& editor, double& operations) {
+  const auto at = [&](char letter, int64_t otherwise = -1) { return get(text, v, letter, otherwise); };
+  const int64_t r = at('r'), s = at('s', r), n = at('n', 1), in = at('c'), out = at('k');
+  const int64_t h = at('h'), w = at('w', h), stride = at('u', 1), pad_y = at('p', 0), pad_x = at('q', pad_y);
+  const ConvTranspose op{.kernel = {r, s},
+                         .strides = {stride, at('v', stride)},
+                         .pads_begin = {pad_y, pad_x},
+                         .pads_end = {pad_y, pad_x}};
+  const ValueId x = editor.add_input("x", DType::Float32, shape_of({n, in, h, w}));
+  const ValueId weights = editor.add_constant("w", random_constant({in, out, r, s}));
+  const ValueId bias = editor.add_constant("bias", random_constant({out}));
+  operations =
+      2.0 * static_cast<double>(n * in) * static_cast<double>(h * w) * static_cast<double>(out * r * s);
+  return append_node(editor, "layer", op, {x, weights, bias}, {})[0];
+}
+
 ValueId add_matmul(const std::string& text, const Numbers& v, GraphEditor& editor, double& operations) {
   const int64_t m = get(text, v, 'm'), n = get(text, v, 'n'), k = get(text, v, 'k'), b = get(text, v, 'b', 1);
   const ValueId x = editor.add_input("x", DType::Float32, shape_of({b, m, k}));
@@ -284,6 +301,8 @@ Problem parse_problem(const std::string& text) {
     y = problem.graph.node(problem.node).outputs[0];
   else if (kind == "conv")
     y = add_conv(text, parse_numbers(text, numbers, "nchwkrsuvpqg"), editor, problem.operations);
+  else if (kind == "deconv")
+    y = add_deconv(text, parse_numbers(text, numbers, "nchwkrsuvpq"), editor, problem.operations);
   else if (kind == "matmul")
     y = add_matmul(text, parse_numbers(text, numbers, "bmnk"), editor, problem.operations);
   else if (kind == "feed_forward")
@@ -312,9 +331,9 @@ Problem parse_problem(const std::string& text) {
     y = add_pointwise(text, parse_numbers(text, numbers, "mn"), editor, problem.operations);
   else
     throw_input_error(fmt::format(
-        "problem '{}': unknown kind '{}': use conv, matmul, feed_forward, depthwise_block, attention, "
-        "maxpool, avgpool, squeeze_excite, softmax, layer_norm, group_norm, mean, resize, heads, pointwise "
-        "or graph",
+        "problem '{}': unknown kind '{}': use conv, deconv, matmul, feed_forward, depthwise_block, "
+        "attention, maxpool, avgpool, squeeze_excite, softmax, layer_norm, group_norm, mean, resize, heads, "
+        "pointwise or graph",
         text, kind));
   problem.node = problem.graph.value(y).producer;
   if (from_file && std::any_of(words.begin(), words.end(),

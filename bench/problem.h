@@ -4,6 +4,8 @@
 //
 //   conv:n1c64h56w56k64r3s3,f32,relu       k output channels, r x s window; u2v2: strides, p0q0: padding
 //                                          (default: that which keeps the size), g64: groups
+//   deconv:c512h28k256r2u2,f32,relu        transposed; letters as for conv, no groups, and no padding unless
+//                                          p says so
 //   matmul:m128n768k3072,bf16,gelu         with a constant right operand
 //   feed_forward:m128k768h3072n768,bf16    two products with a bias and GELU between them, h columns wide (n:
 //                                          default k)

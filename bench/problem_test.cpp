@@ -45,6 +45,10 @@ TEST(Problem, StridesGroupsAndOtherKinds) {
   EXPECT_TRUE(depthwise.bf16);
   EXPECT_DOUBLE_EQ(parse_problem("matmul:m128n768k3072,add").operations, 2.0 * 128 * 768 * 3072);
   EXPECT_DOUBLE_EQ(parse_problem("feed_forward:m128k768h3072").operations, 4.0 * 128 * 768 * 3072);
+  const Problem deconv = parse_problem("deconv:n2c64h16w9k32r4u2p1,relu");
+  EXPECT_DOUBLE_EQ(deconv.operations, 2.0 * 2 * 64 * 16 * 9 * 32 * 16);
+  EXPECT_EQ(to_string(deconv.graph.value(deconv.graph.node(deconv.node).outputs[0]).shape),
+            "[2, 32, 32, 18]");
   const Problem block = parse_problem("depthwise_block:n2c24h56m144k32r3u2,bf16,silu");
   EXPECT_DOUBLE_EQ(block.operations, 2.0 * 2 * 144 * (56 * 56 * 24 + 28 * 28 * (9 + 32)));
   EXPECT_EQ(to_string(block.graph.value(block.graph.node(block.node).outputs[0]).shape), "[2, 32, 28, 28]");

@@ -72,6 +72,7 @@ TacticFamily feed_forward_tactics();
 TacticFamily tile_matmul_tactics();
 TacticFamily tile_conv_tactics();
 TacticFamily tile_window_conv_tactics();
+TacticFamily tile_transposed_conv_tactics();
 TacticFamily amx_conv_tactics();
 TacticFamily matmul_tactics();
 TacticFamily strassen_tactics();
@@ -103,6 +104,7 @@ std::vector<TacticFamily> tactic_families() {
       matmul_tactics(),
       strassen_tactics(),
       onednn_pool_tactics(),
+      tile_transposed_conv_tactics(),
       onednn_deconv_tactics(),
       pool_tactics(),
       row_pool_tactics(),
