@@ -53,6 +53,7 @@ constexpr PassInfo kPasses[] = {
     {"mark_precisions", "says which layers may compute in narrower types"},
     {"mark_quantization", "says which values may be stored as bytes of a grid"},
     {"merge_common_subexpressions", "equal layers with equal inputs become one"},
+    {"merge_convolutions", "convolutions of one image that are added become one convolution"},
     {"merge_matmuls", "products of one operand with several weights become one product"},
     {"merge_rotaries", "rotary embeddings of queries and keys become one layer"},
     {"move_shuffles_down", "transposes and reshapes move below products and pointwise operations"},

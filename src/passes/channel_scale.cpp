@@ -134,6 +134,25 @@ void scale_channels(Graph& graph, NodeId id, const ChannelScale& by) {
   editor.set_inputs(id, {given[0], graph.node(id).inputs[1], shifted});
 }
 
+std::optional<ChannelScale> batchnorm_scale(const Graph& graph, NodeId id, int64_t channels) {
+  const auto* norm = plain_op<BatchNorm>(graph, id);
+  if (!norm) return std::nullopt;
+  std::vector<std::vector<double>> p;
+  for (size_t i = 1; i < 5; ++i) {
+    const ValueId given = graph.node(id).inputs[i];
+    if (!is_readable_constant(graph, given) || graph.value(given).constant.size() != channels)
+      return std::nullopt;
+    p.push_back(graph.value(given).constant.to_doubles());
+  }
+  ChannelScale scale;
+  for (size_t c = 0; c < p[0].size(); ++c) {
+    const double k = p[0][c] / std::sqrt(p[3][c] + static_cast<double>(norm->epsilon));
+    scale.scale.push_back(k);
+    scale.shift.push_back(p[1][c] - p[2][c] * k);
+  }
+  return scale;
+}
+
 std::optional<std::vector<double>> per_channel(const Graph& graph, ValueId id, int64_t channels,
                                                size_t rank) {
   if (!is_readable_constant(graph, id)) return std::nullopt;

@@ -24,6 +24,9 @@ void scale_channels(Graph& graph, NodeId conv, const ChannelScale& scale);
 // The weights alone, by a factor for each output channel.
 void scale_weights(Graph& graph, NodeId conv, const std::vector<double>& scale);
 
+// What a BatchNorm without epilogue does to `channels` channels; nullopt where a statistic is no constant.
+std::optional<ChannelScale> batchnorm_scale(const Graph& graph, NodeId norm, int64_t channels);
+
 // The numbers of a constant that has one element per channel of `rank`-dimensional data (N, C, ...): shape
 // [C], [C, 1, 1], [1, C, 1, 1], or one element for all channels.
 std::optional<std::vector<double>> per_channel(const Graph& graph, ValueId constant, int64_t channels,

@@ -40,6 +40,7 @@ bool fold_batchnorm(Graph& graph, PassContext& context);
 bool fold_channel_division(Graph& graph, PassContext& context);
 bool fold_channel_steps(Graph& graph, PassContext& context);
 bool fold_conv_bias(Graph& graph, PassContext& context);
+bool merge_convolutions(Graph& graph, PassContext& context);
 bool fold_pad(Graph& graph, PassContext& context);
 bool lower_batchnorm(Graph& graph, PassContext& context);
 

@@ -42,7 +42,8 @@ std::vector<Stage> default_stages() {
        {{"fold_pad", "ConvPadFusion", fold_pad},
         {"fold_batchnorm", "ConvScaleFusion", fold_batchnorm},
         {"fold_conv_bias", "ConvScaleFusion", fold_conv_bias},
-        {"fold_channel_steps", "ConvScaleFusion", fold_channel_steps}}},
+        {"fold_channel_steps", "ConvScaleFusion", fold_channel_steps},
+        {"merge_convolutions", "ConvSumFusion", merge_convolutions}}},
 
       // Shuffles out of the way of everything that looks for neighbours: down behind products until they
       // cancel. Slices of a product become products (split_matmuls) only after the shuffles between them are
