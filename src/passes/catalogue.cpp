@@ -67,6 +67,7 @@ constexpr PassInfo kPasses[] = {
     {"simplify_powers", "powers with a constant exponent become products, reciprocals and roots"},
     {"simplify_scatters", "a scatter of elements that sends whole rows becomes one of rows"},
     {"simplify_shuffles", "chains of transposes and reshapes become as short as they can be"},
+    {"simplify_slice_updates", "a ScatterND to positions in a row is a Concat with what stays"},
     {"split_matmuls", "a product whose columns go separate ways becomes one product for each"},
     {"widen_types", "models in types that the device does not compute in compute in FP32"},
 };

@@ -2,9 +2,8 @@
 //
 //   Conv(x, v) + Conv(x, w)  ->  Conv(x, v + w)
 //   Conv(x, w) + BatchNorm(x)  ->  Conv(x, w + the BatchNorm's scales in the middle of each filter)
-// anywhere in a sum of several terms. Networks that are trained with branches which add up (RepVGG, MobileOne,
-// FastViT) are often exported with them. The smaller window may lie anywhere in the larger one: around it are
-// zeros.
+// anywhere in a sum of several terms. Networks trained with branches that add up (MobileOne, RepVGG, FastViT)
+// are often exported with them. The smaller window may lie anywhere in the larger one: around it are zeros.
 //
 // Must not fire when anything else reads a branch, when strides, groups or dilations differ, when neither
 // window holds the other, nor for weights on grids. A plain x stays what it is: 1 + w has fewer digits of w.

@@ -26,6 +26,7 @@ bool move_shuffles_down(Graph& graph, PassContext& context);
 bool simplify_gathers(Graph& graph, PassContext& context);
 bool simplify_matmuls(Graph& graph, PassContext& context);
 bool simplify_scatters(Graph& graph, PassContext& context);
+bool simplify_slice_updates(Graph& graph, PassContext& context);
 bool simplify_concats(Graph& graph, PassContext& context);
 bool split_matmuls(Graph& graph, PassContext& context);
 bool merge_matmuls(Graph& graph, PassContext& context);

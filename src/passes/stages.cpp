@@ -53,6 +53,7 @@ std::vector<Stage> default_stages() {
         {"move_shuffles_down", "ShuffleMatMulSwap", move_shuffles_down},
         {"simplify_gathers", "GatherToSlice", simplify_gathers},
         {"simplify_scatters", "ScatterRows", simplify_scatters},
+        {"simplify_slice_updates", "ScatterToConcat", simplify_slice_updates},
         {"simplify_concats", "ConcatSplitErasure", simplify_concats},
         {"split_matmuls", "MatMulSplit", split_matmuls},
         {"simplify_matmuls", "ConstantMatMul", simplify_matmuls},

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A ScatterND whose indices count along the axes is the assignment to a part of a tensor, x[.., a:b, c:d] = u,
+// which exporters write with a grid of all positions:
+//   ScatterND(x, positions from a on along one axis, u)  ->  Concat(x up to a, u, x from a + u's extent on)
+// or u alone, where the part is everything. With several parts the Concats stand inside of each other.
+//
+// The positions are followed through what exporters make them of: Range, casts, reshapes, Expand, sums with a
+// constant, and one Concat of a component for each axis; or they are constants.
+//
+// Must not fire with a reduction, for positions in another order or with steps, nor where the part is not
+// known to lie inside of x: the error would not be ScatterND's.
+#include <algorithm>
+
+#include "ops/contents.h"
+#include "passes/match.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace lathe {
+namespace {
+
+constexpr int64_t kMostConstants = 1 << 20;  // elements of indices that are looked at
+constexpr int kMostSteps = 32;               // of nodes on the way to a Range
+
+// An integer tensor whose element is `start` plus its position along `axis`; -1: `start` everywhere.
+struct Line {
+  Dim start;
+  int64_t axis = -1;
+};
+
+// Elements of a constant, `step` apart from `first` on.
+std::optional<Line> line_of_constant(const Tensor& tensor, const Extents& extents, int64_t first,
+                                     int64_t step) {
+  const int64_t count = element_count(extents);
+  if (!tensor.has_bytes() || tensor.size() > kMostConstants || count == 0) return std::nullopt;
+  const std::vector<int64_t> values = tensor.to_int64s();
+  const auto at = [&](int64_t i) { return values[static_cast<size_t>(first + i * step)]; };
+  const int64_t start = at(0);
+  // The axis along which the neighbour of the first element differs.
+  int64_t inner = 1, axis = -1, stride = 1;
+  for (size_t i = extents.size(); i-- > 0; inner *= extents[i])
+    if (extents[i] > 1 && at(inner) != start) {
+      if (axis >= 0) return std::nullopt;
+      axis = static_cast<int64_t>(i);
+      stride = inner;
+    }
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t position = axis < 0 ? 0 : i / stride % extents[static_cast<size_t>(axis)];
+    if (at(i) != start + position) return std::nullopt;
+  }
+  return Line{Dim(start), axis};
+}
+
+std::optional<Dim> scalar_dim(const Graph& graph, ValueId id) {
+  const Value& value = graph.value(id);
+  if (value.contents && value.contents->size() == 1) return value.contents->front();
+  if (!value.is_constant() || !value.constant.has_bytes() || value.constant.size() != 1 ||
+      !is_integer(value.dtype))
+    return std::nullopt;
+  return Dim(value.constant.to_int64s()[0]);
+}
+
+// The axis of `to` that an axis of `from` becomes when dims of one come and go; -1: none.
+int64_t moved_axis(const Shape& from, const Shape& to, int64_t axis) {
+  size_t k = 0;
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (from[i] == Dim(1)) continue;
+    while (k < to.size() && to[k] == Dim(1)) ++k;
+    if (k == to.size() || !(to[k] == from[i])) return -1;
+    if (static_cast<int64_t>(i) == axis) return static_cast<int64_t>(k);
+    ++k;
+  }
+  return -1;
+}
+
+std::optional<Line> line_of(const Graph& graph, ValueId id, int steps = 0) {
+  const Value& value = graph.value(id);
+  if (value.is_constant())
+    return is_static(value.shape) ? line_of_constant(value.constant, to_extents(value.shape), 0, 1)
+                                  : std::nullopt;
+  if (const auto start = scalar_dim(graph, id)) return Line{*start};
+  if (value.producer == kNoNode || !graph.node(value.producer).epilogue.empty() || steps == kMostSteps)
+    return std::nullopt;
+  const Node& node = graph.node(value.producer);
+  if (std::holds_alternative<Range>(node.op)) {
+    const auto start = scalar_dim(graph, node.inputs[0]), delta = scalar_dim(graph, node.inputs[2]);
+    return start && delta == Dim(1) ? std::optional(Line{*start, 0}) : std::nullopt;
+  }
+  if (const auto* op = std::get_if<Pointwise>(&node.op)) {
+    if (op->code != PointwiseCode::Add) return std::nullopt;
+    auto a = line_of(graph, node.inputs[0], steps + 1), b = line_of(graph, node.inputs[1], steps + 1);
+    if (!a || !b || (a->axis >= 0 && b->axis >= 0)) return std::nullopt;
+    const size_t counts = a->axis >= 0 ? 0 : 1;
+    Line sum = counts == 0 ? *a : *b;
+    const Shape& shape = graph.value(node.inputs[counts]).shape;
+    if (sum.axis >= 0) sum.axis += static_cast<int64_t>(value.shape.size() - shape.size());
+    sum.start = a->start + b->start;
+    return sum;
+  }
+  const bool reshapes = std::holds_alternative<ReshapeOp>(node.op),
+             casts = std::holds_alternative<Cast>(node.op);
+  if (!reshapes && !casts && !std::holds_alternative<Expand>(node.op)) return std::nullopt;
+  const Value& from = graph.value(node.inputs[0]);
+  if (casts && !(is_integer(from.dtype) && is_integer(value.dtype))) return std::nullopt;
+  auto line = line_of(graph, node.inputs[0], steps + 1);
+  if (!line || line->axis < 0) return line;
+  if (reshapes)
+    line->axis = moved_axis(from.shape, value.shape, line->axis);
+  else
+    line->axis += static_cast<int64_t>(value.shape.size() - from.shape.size());
+  return line->axis < 0 ? std::nullopt : line;
+}
+
+// The components of indices (.., k), each as a Line over the dims in front.
+std::optional<std::vector<Line>> lines_of(const Graph& graph, ValueId indices) {
+  const Value& value = graph.value(indices);
+  if (value.shape.size() < 2 || !value.shape.back().is_constant()) return std::nullopt;
+  const auto count = value.shape.back().value();
+  std::vector<std::optional<Line>> lines;
+  if (value.is_constant()) {
+    if (!is_static(value.shape)) return std::nullopt;
+    Extents extents = to_extents(value.shape);
+    extents.pop_back();
+    for (int64_t i = 0; i < count; ++i) lines.push_back(line_of_constant(value.constant, extents, i, count));
+  } else if (const auto* concat = producer_op<Concat>(graph, indices);
+             concat &&
+             positive_axis(graph, indices, concat->axis) + 1 == static_cast<int64_t>(value.shape.size())) {
+    for (const ValueId part : graph.node(value.producer).inputs) lines.push_back(line_of(graph, part));
+  } else if (count == 1) {
+    lines.push_back(line_of(graph, indices));
+  }
+  if (count < 1 || static_cast<int64_t>(lines.size()) != count) return std::nullopt;
+  std::vector<Line> all;
+  for (const auto& line : lines) {
+    if (!line || line->axis + 1 == static_cast<int64_t>(value.shape.size())) return std::nullopt;
+    all.push_back(*line);
+  }
+  return all;
+}
+
+// The part of x that is assigned to: along each axis.
+struct Part {
+  Dim start, end;
+  bool all = true;
+};
+
+std::optional<std::vector<Part>> part_of(const Graph& graph, const Node& node) {
+  const Shape &x = graph.value(node.inputs[0]).shape, &u = graph.value(node.inputs[2]).shape;
+  const auto lines = lines_of(graph, node.inputs[1]);
+  if (!lines || lines->size() > x.size() || u.size() != x.size()) return std::nullopt;
+  std::vector<Part> parts;
+  for (size_t i = 0; i < x.size(); ++i) {
+    Part part{Dim(0), x[i]};
+    if (i < lines->size()) {
+      const Line& line = (*lines)[i];
+      // One position along the axis need not say so.
+      if (line.axis != static_cast<int64_t>(i) && !(line.axis < 0 && u[i] == Dim(1))) return std::nullopt;
+      part = {line.start, line.start + u[i]};
+      part.all = part.start == Dim(0) && part.end == x[i];
+      if (!is_never_negative(part.start) || !(part.end == x[i] || is_never_negative(x[i] - part.end)))
+        return std::nullopt;
+    } else if (!(u[i] == x[i])) {
+      return std::nullopt;
+    }
+    parts.push_back(part);
+  }
+  return parts;
+}
+
+ValueId slice(Graph& graph, NodeId like, ValueId x, size_t axis, const Dim& from, const Dim& to) {
+  const Slice op{
+      .starts = Shape{from}, .ends = Shape{to}, .axes = {static_cast<int64_t>(axis)}, .steps = {1}};
+  return insert_like(graph, like, "/rest", op, {x});
+}
+
+bool assign_part(Graph& graph, PassContext& context, NodeId id) {
+  const auto* op = plain_op<ScatterND>(graph, id);
+  if (!op || op->reduction != ScatterReduction::None) return false;
+  const Node node = graph.node(id);
+  const auto parts = part_of(graph, node);
+  GraphEditor editor(graph);
+  const ValueId result = node.outputs[0];
+  if (!parts) return false;
+  const bool all = std::all_of(parts->begin(), parts->end(), [](const Part& part) { return part.all; });
+  if (all && !editor.can_replace_uses(result, node.inputs[2])) return false;
+  if (!context.may_change()) return false;
+  context.report_removal(graph, id);
+  if (all) {
+    editor.replace_uses(result, node.inputs[2]);
+    remove_if_unread(graph, id);
+    return true;
+  }
+  // x at each level: what the levels further out assign to.
+  std::vector<size_t> axes;
+  std::vector<ValueId> sources;
+  ValueId source = node.inputs[0];
+  for (size_t i = 0; i < parts->size(); ++i) {
+    if ((*parts)[i].all) continue;
+    if (!axes.empty())
+      source = slice(graph, id, source, axes.back(), (*parts)[axes.back()].start, (*parts)[axes.back()].end);
+    axes.push_back(i);
+    sources.push_back(source);
+  }
+  ValueId inside = node.inputs[2];
+  for (size_t level = axes.size(); level-- > 0;) {
+    const Part& part = (*parts)[axes[level]];
+    const Dim extent = graph.value(sources[level]).shape[axes[level]];
+    std::vector<ValueId> pieces;
+    if (!(part.start == Dim(0)))
+      pieces.push_back(slice(graph, id, sources[level], axes[level], Dim(0), part.start));
+    pieces.push_back(inside);
+    if (!(part.end == extent))
+      pieces.push_back(slice(graph, id, sources[level], axes[level], part.end, extent));
+    inside = insert_like(graph, id, "/part", Concat{.axis = static_cast<int64_t>(axes[level])}, pieces);
+  }
+  const NodeId last = graph.value(inside).producer;
+  editor.take_over_outputs(last, id);
+  editor.rename_node(last, node.name);
+  return true;
+}
+
+}  // namespace
+
+bool simplify_slice_updates(Graph& graph, PassContext& context) {
+  bool changed = false;
+  for (NodeId id : std::vector<NodeId>(graph.order()))
+    if (!graph.node(id).removed) changed |= assign_part(graph, context, id);
+  return changed;
+}
+
+}  // namespace lathe
