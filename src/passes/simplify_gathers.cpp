@@ -3,8 +3,11 @@
 // A Gather of one known index is a Slice, and the Slice moves above Reshapes and Transposes:
 //   Gather(Transpose(Reshape(x, [B, S, 3, E]), [2, 0, 1, 3]), 1, axis 0)  ->  Slice(x, [..., E:2E]) reshaped
 // That is how exporters take q, k and v out of one product; as slices of the product they can become products
-// of their own (split_matmuls). Must not fire when the index is negative and the dim is not known, nor when
-// the part that is read is not contiguous along one dim of the source (ShuffleMap::select says so).
+// of their own (split_matmuls). A Gather of all there is, in order, is a Reshape: windows of images that are
+// one pixel wide are written with one.
+//
+// Must not fire when the index is negative and the dim is not known, nor when the part that is read is not
+// contiguous along one dim of the source (ShuffleMap::select says so).
 #include <algorithm>
 
 #include "passes/match.h"
@@ -27,6 +30,27 @@ std::optional<int64_t> known_index(const Graph& graph, const Node& node, const G
   const int64_t resolved = index < 0 ? index + dim.value() : index;
   if (resolved < 0 || resolved >= dim.value()) return std::nullopt;
   return resolved;
+}
+
+bool takes_all_in_order(const Graph& graph, const Node& node, const Gather& op) {
+  const Value &x = graph.value(node.inputs[0]), &indices = graph.value(node.inputs[1]);
+  const Dim& dim = x.shape[static_cast<size_t>(positive_axis(graph, node.inputs[0], op.axis))];
+  if (!indices.is_constant() || !indices.constant.has_bytes() || !dim.is_constant(indices.constant.size()))
+    return false;
+  int64_t next = 0;
+  const std::vector<int64_t> given = indices.constant.to_int64s();
+  return std::all_of(given.begin(), given.end(), [&](int64_t index) { return index == next++; });
+}
+
+bool to_reshape(Graph& graph, PassContext& context, NodeId id) {
+  const Node node = graph.node(id);
+  const auto* op = plain_op<Gather>(graph, id);
+  if (!op || !takes_all_in_order(graph, node, *op) || !context.may_change()) return false;
+  context.report_removal(graph, id);
+  GraphEditor editor(graph);
+  editor.set_op(id, ReshapeOp{.shape = graph.value(node.outputs[0]).shape});
+  editor.set_inputs(id, {node.inputs[0]});
+  return true;
 }
 
 bool simplify(Graph& graph, PassContext& context, NodeId id) {
@@ -77,7 +101,7 @@ bool simplify(Graph& graph, PassContext& context, NodeId id) {
 bool simplify_gathers(Graph& graph, PassContext& context) {
   bool changed = false;
   for (NodeId id : std::vector<NodeId>(graph.order())) {
-    if (!graph.node(id).removed) changed |= simplify(graph, context, id);
+    if (!graph.node(id).removed) changed |= to_reshape(graph, context, id) || simplify(graph, context, id);
   }
   return changed;
 }

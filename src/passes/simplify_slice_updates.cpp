@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A ScatterND whose indices count along the axes is the assignment to a part of a tensor, x[.., a:b, c:d] = u,
-// which exporters write with a grid of all positions:
+// A ScatterND whose indices count along the axes assigns to a part of a tensor, x[.., a:b, c:d] = u, which
+// exporters write with a grid of all positions:
 //   ScatterND(x, positions from a on along one axis, u)  ->  Concat(x up to a, u, x from a + u's extent on)
 // or u alone, where the part is everything. With several parts the Concats stand inside of each other.
 //

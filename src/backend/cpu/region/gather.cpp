@@ -2,8 +2,11 @@
 //
 // Gather along one axis as copies of rows: embeddings, and selections from small tensors.
 //
-// Bytes: every gathered row read once and written once. A table that is a constant is read where the engine
+// Bytes: every gathered row read once and written once. Rows that follow one another in the table, too, are
+// copied together: windows of a sequence are often written as a Gather of all their positions. Where many
+// tables are read by the same indices, these runs are found once. A table that is a constant is read where the engine
 // keeps it, and widened or narrowed on the way when the layer's type is another float type.
+#include <algorithm>
 #include <cstring>
 
 #include "backend/cpu/vector/own_tactic.h"
@@ -21,7 +24,12 @@ class PreparedGather final : public PreparedLayer {
   std::string name;
   DType in_type = DType::Float32, out_type = DType::Float32, index_type = DType::Int64;
   int64_t outer = 1, axis_extent = 1, inner = 1, count = 0;
+  int threads = 1;
   Isa isa = Isa::Avx2;
+
+  size_t scratch_bytes() const override {
+    return keeps_runs() ? static_cast<size_t>(count * threads) * sizeof(Run) : 0;
+  }
 
   int members(int available) const override {
     return members_for(static_cast<double>(outer * count) * (5 + 0.2 * static_cast<double>(inner)),
@@ -30,15 +38,46 @@ class PreparedGather final : public PreparedLayer {
   void run(const LayerArgs& args, const Worker& worker) const override {
     const auto* in = static_cast<const std::byte*>(args.inputs[0]);
     auto* out = static_cast<std::byte*>(args.outputs[0]);
-    const int64_t in_bytes = dtype_bytes(in_type, 1), out_bytes = dtype_bytes(out_type, 1);
+    const int64_t row_in = dtype_bytes(in_type, inner), row_out = dtype_bytes(out_type, inner);
+    const auto copy_run = [&](int64_t o, const Run& run) {
+      copy(in + (o * axis_extent + run.row) * row_in, out + (o * count + run.position) * row_out,
+           run.rows * inner);
+    };
+    if (keeps_runs()) {
+      const Worker::Range part = worker.slice(outer);
+      if (part.begin == part.end) return;
+      Run* const runs = reinterpret_cast<Run*>(args.scratch) + worker.index * count;
+      int64_t found = 0;
+      each_run(args.inputs[1], 0, count, [&](const Run& run) { runs[found++] = run; });
+      for (int64_t o = part.begin; o < part.end; ++o)
+        for (int64_t r = 0; r < found; ++r) copy_run(o, runs[r]);
+      return;
+    }
     const Worker::Range part = worker.slice(outer * count);
-    for (int64_t i = part.begin; i < part.end; ++i) {
-      const int64_t o = i / count, row = index(args.inputs[1], i % count);
-      copy(in + (o * axis_extent + row) * inner * in_bytes, out + i * inner * out_bytes);
+    for (int64_t i = part.begin, n = 0; i < part.end; i += n) {
+      const int64_t o = i / count, first = i % count;
+      n = std::min(part.end - i, count - first);
+      each_run(args.inputs[1], first, first + n, [&](const Run& run) { copy_run(o, run); });
     }
   }
 
  private:
+  static constexpr int64_t kTablesOfMember = 4;  // that make it pay to keep the runs
+
+  // Rows of the result from `position` on, which are those of the table from `row` on.
+  struct Run {
+    int64_t position = 0, row = 0, rows = 0;
+  };
+  bool keeps_runs() const { return outer >= kTablesOfMember * threads; }
+  template <class F>
+  void each_run(const void* indices, int64_t begin, int64_t end, const F& f) const {
+    for (int64_t i = begin; i < end;) {
+      Run run{.position = i, .row = index(indices, i), .rows = 1};
+      while (i + run.rows < end && index(indices, i + run.rows) == run.row + run.rows) ++run.rows;
+      f(run);
+      i += run.rows;
+    }
+  }
   int64_t index(const void* indices, int64_t i) const {
     const int64_t given = index_type == DType::Int64 ? static_cast<const int64_t*>(indices)[i]
                                                      : int64_t{static_cast<const int32_t*>(indices)[i]};
@@ -48,9 +87,9 @@ class PreparedGather final : public PreparedLayer {
                         std::to_string(-axis_extent) + ", " + std::to_string(axis_extent - 1) + "]");
     return wrapped;
   }
-  void copy(const std::byte* from, std::byte* to) const {
+  void copy(const std::byte* from, std::byte* to, int64_t elements) const {
     if (in_type == out_type) {
-      const int64_t bytes = inner * dtype_bytes(in_type, 1);
+      const int64_t bytes = dtype_bytes(in_type, elements);
       if (bytes == 8)
         std::memcpy(to, from, 8);
       else if (bytes == 4)
@@ -62,7 +101,7 @@ class PreparedGather final : public PreparedLayer {
     const PointwiseTable& table = pointwise_table(isa);
     const auto* floats = reinterpret_cast<const float*>(from);
     auto* halves = reinterpret_cast<uint16_t*>(to);
-    (out_type == DType::BFloat16 ? table.store_bf16 : table.store_f16)(floats, halves, inner);
+    (out_type == DType::BFloat16 ? table.store_bf16 : table.store_f16)(floats, halves, elements);
   }
 };
 
@@ -86,6 +125,7 @@ class GatherKernel final : public LayerKernel {
     p->axis_extent = x[axis];
     for (size_t d = axis + 1; d < x.size(); ++d) p->inner *= x[d];
     p->count = element_count(context.inputs[1]);
+    p->threads = context.threads;
     p->isa = isa_;
     return p;
   }

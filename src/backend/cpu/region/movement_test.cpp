@@ -135,6 +135,22 @@ TEST(GatherTactics, RowsAndElements) {
       2);
 }
 
+// Windows of a sequence: runs of positions, found once where there are many sequences.
+TEST(GatherTactics, RunsOfPositions) {
+  std::vector<double> positions;
+  for (int64_t tap = 0; tap < 3; ++tap)
+    for (int64_t i = 0; i < 9; ++i) positions.push_back(static_cast<double>(i + tap - (i == 8 ? 11 : 0)));
+  for (const int64_t sequences : {1, 40})
+    for (const int64_t inner : {1, 5}) {
+      const LayerCase layer{.op = Gather{1},
+                            .inputs = {{.extents = {sequences, 11, inner}},
+                                       {.dtype = DType::Int64,
+                                        .extents = {3, 9},
+                                        .value = Tensor::from_doubles(DType::Int64, {3, 9}, positions)}}};
+      EXPECT_GE(check_layer(gather_tactics(), layer), 1);
+    }
+}
+
 TEST(GatherTactics, RejectsIndexOutOfRange) {
   try {
     check_layer(

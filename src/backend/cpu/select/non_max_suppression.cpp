@@ -4,13 +4,14 @@
 // behind what those before it selected.
 //
 // Operations: a sort of as many of the boxes above the score threshold as are looked at, and an overlap for
-// each of them with what is selected already. Those lie side by side, with their areas, so that a comparison
-// reads 20 bytes from L1.
+// each of them with what is selected already. Those lie by coordinate, so that a vector of them is compared at
+// once (select/overlap.inc).
 #include <algorithm>
 #include <array>
 #include <atomic>
 
 #include "backend/cpu/select/new_symbols.h"
+#include "backend/cpu/select/overlap_table.h"
 #include "backend/cpu/vector/own_tactic.h"
 #include "base/error.h"
 #include "ir/elements.h"
@@ -20,18 +21,6 @@ namespace {
 
 constexpr std::string_view kNonMaxSuppressionRunner = "NonMaxSuppression";
 enum NmsInput : size_t { kBoxes, kScores, kMostBoxes, kOverlap, kScore, kNmsInputs };
-
-struct NmsBox {
-  float top = 0, left = 0, bottom = 0, right = 0, area = 0;
-
-  bool overlaps(const NmsBox& other, float limit) const {  // intersection over union
-    const float height = std::min(bottom, other.bottom) - std::max(top, other.top);
-    const float width = std::min(right, other.right) - std::max(left, other.left);
-    if (!(height > 0) || !(width > 0)) return false;
-    const float intersection = height * width, both = area + other.area - intersection;
-    return (both > 0 ? intersection / both : 0) > limit;
-  }
-};
 
 struct NmsCandidate {
   float score;
@@ -57,12 +46,14 @@ class PreparedNms final : public PreparedLayer {
   int64_t batches = 0, classes = 0, count = 0, per_class = 0;
   int threads = 1;
 
+  Isa isa = Isa::Avx2;
+
   int64_t tasks() const { return batches * classes; }
-  // How many each task selected, and which; per member the candidates and the boxes selected.
+  int64_t room() const { return round_up(per_class, kOverlapLanes); }  // for boxes selected
+  // How many each task selected, and which; per member the boxes selected and the candidates.
   int64_t member_bytes() const {
-    return round_up(
-        count * static_cast<int64_t>(sizeof(NmsCandidate)) + per_class * static_cast<int64_t>(sizeof(NmsBox)),
-        64);
+    return round_up(NmsBoxes::kCoordinates * room() * 4, 64) +
+           round_up(count * static_cast<int64_t>(sizeof(NmsCandidate)), 64);
   }
   int64_t shared_bytes() const { return round_up(8 * tasks() * (1 + per_class), 64); }
   size_t scratch_bytes() const override {
@@ -144,8 +135,9 @@ class PreparedNms final : public PreparedLayer {
   }
   int64_t select(const LayerArgs& args, int64_t task, const Limits& limits, std::byte* memory,
                  int64_t* selected) const {
-    auto* order = reinterpret_cast<NmsCandidate*>(memory);
-    auto* boxes = reinterpret_cast<NmsBox*>(memory + count * static_cast<int64_t>(sizeof(NmsCandidate)));
+    const OverlapTable& table = isa == Isa::Avx2 ? overlap_table_avx2() : overlap_table_avx512();
+    NmsBoxes boxes{.memory = reinterpret_cast<float*>(memory), .room = room()};
+    auto* order = reinterpret_cast<NmsCandidate*>(memory + round_up(NmsBoxes::kCoordinates * room() * 4, 64));
     const int64_t n = candidates(args, task, limits, order);
     int64_t found = 0, sorted = 0;
     for (int64_t i = 0; i < n && found < limits.most; ++i) {
@@ -155,10 +147,8 @@ class PreparedNms final : public PreparedLayer {
         std::sort(order + i, order + sorted);
       }
       const NmsBox box = box_at(args, task / classes * count + order[i].index);
-      const bool hidden =
-          std::any_of(boxes, boxes + found, [&](const NmsBox& b) { return box.overlaps(b, limits.overlap); });
-      if (hidden) continue;
-      boxes[found] = box;
+      if (table.any(boxes, found, box, limits.overlap)) continue;
+      boxes.set(found, box);
       selected[found++] = order[i].index;
     }
     return found;
@@ -169,8 +159,9 @@ class PreparedNms final : public PreparedLayer {
 
 class NmsKernel final : public LayerKernel {
  public:
-  NmsKernel(const LayerQuery& query, const Tactic& tactic)
+  NmsKernel(const LayerQuery& query, const Tactic& tactic, const Machine& machine)
       : name_(query.layer().name),
+        isa_(machine.isa()),
         center_point_(std::get<NonMaxSuppression>(query.layer().op).center_point_box),
         tactic_(tactic),
         symbols_(query) {
@@ -199,11 +190,13 @@ class NmsKernel final : public LayerKernel {
                         " do not fit to scores of " + to_string(scores));
     p->per_class = std::min(p->count, most_);
     p->threads = context.threads;
+    p->isa = isa_;
     return p;
   }
 
  private:
   std::string name_;
+  Isa isa_;
   bool center_point_;
   Tactic tactic_;
   NewSymbols symbols_;
@@ -218,8 +211,8 @@ std::vector<Tactic> list_non_max_suppression(const LayerQuery& query, const Mach
 }
 
 std::unique_ptr<LayerKernel> make_non_max_suppression(const LayerQuery& query, const Tactic& tactic,
-                                                      const Machine&, const PackContext&) {
-  return std::make_unique<NmsKernel>(query, tactic);
+                                                      const Machine& machine, const PackContext&) {
+  return std::make_unique<NmsKernel>(query, tactic, machine);
 }
 
 }  // namespace
