@@ -4,8 +4,8 @@
 //
 // Bytes: every gathered row read once and written once. Rows that follow one another in the table, too, are
 // copied together: windows of a sequence are often written as a Gather of all their positions. Where many
-// tables are read by the same indices, these runs are found once. A table that is a constant is read where the engine
-// keeps it, and widened or narrowed on the way when the layer's type is another float type.
+// tables are read by the same indices, these runs are found once. A table that is a constant is read where
+// the engine keeps it, and widened or narrowed on the way when the layer has another float type.
 #include <algorithm>
 #include <cstring>
 

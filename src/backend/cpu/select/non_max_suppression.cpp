@@ -4,8 +4,8 @@
 // behind what those before it selected.
 //
 // Operations: a sort of as many of the boxes above the score threshold as are looked at, and an overlap for
-// each of them with what is selected already. Those lie by coordinate, so that a vector of them is compared at
-// once (select/overlap.inc).
+// each of them with what is selected already. Those lie by coordinate, so that a vector of them is compared
+// at once (select/overlap.inc).
 #include <algorithm>
 #include <array>
 #include <atomic>
