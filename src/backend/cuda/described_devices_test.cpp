@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "bench/problem.h"
 #include "ir/edit.h"
+#include "ops/build.h"
 
 namespace lathe::cuda {
 namespace {
@@ -168,6 +169,45 @@ TEST(DescribedGpus, GeneratedKernelsCompileForEach) {
     EXPECT_EQ(compiled.contains("HopperConvolution"), device->properties.is_hopper());
     for (const char* family : {"ImplicitGemm", "Attention", "SoftMax"})
       EXPECT_TRUE(compiled.contains(family)) << family;
+  }
+}
+
+// How many rows there are is known when NonZero has run: no family may ask for more than their most.
+TEST(DescribedGpus, ListTacticsForSizesThatARunFinds) {
+  Graph graph;
+  GraphEditor editor(graph);
+  const auto constant = [&](const std::string& name, const Extents& extents) {
+    return editor.add_constant(
+        name, Tensor::from_doubles(DType::Float32, extents,
+                                   std::vector<double>(static_cast<size_t>(element_count(extents)), 0.5)));
+  };
+  const auto append = [&](const std::string& name, Op op, std::vector<ValueId> inputs, size_t outputs = 1) {
+    const auto results = append_node(editor, name, std::move(op), std::move(inputs), {}, {}, outputs);
+    editor.mark_output(results[0]);
+    return results[0];
+  };
+  const ValueId which = editor.add_input("which", DType::Bool, to_shape({64}));
+  const ValueId found = append("found", NonZero{}, {which});
+  const ValueId rows = append("rows", Gather{0}, {constant("table", {64, 192}), found});  // [1, count, 192]
+  const Dim count = graph.value(rows).shape[1];
+  append("mean", Reduce{.kind = ReduceKind::Mean, .axes = Ints{2}}, {rows});
+  append("most", Reduce{.kind = ReduceKind::Max, .axes = Ints{1}}, {rows});
+  append("product", MatMul{}, {rows, constant("weights", {192, 64})});
+  const ValueId images = append("images", ReshapeOp{.shape = Shape{count, Dim(3), Dim(8), Dim(8)}}, {rows});
+  append(
+      "conv",
+      Conv{
+          .kernel = {3, 3}, .strides = {1, 1}, .dilations = {1, 1}, .pads_begin = {1, 1}, .pads_end = {1, 1}},
+      {images, constant("filters", {64, 3, 3, 3})});
+  const ValueId steps = append("steps", ReshapeOp{.shape = Shape{count, Dim(1), Dim(192)}}, {rows});
+  append("lstm", LSTM{}, {steps, constant("w", {256, 192}), constant("r", {256, 64})}, 3);
+  const SymbolRanges ranges;
+  for (const std::string& path : described_gpus()) {
+    const auto device = describe(path);
+    for (const NodeId node : graph.order())
+      for (const TacticFamily& family : tactic_families())
+        EXPECT_NO_THROW(family.list({graph, node, ranges}, *device))
+            << path << ", " << family.runner << ", " << graph.node(node).name;
   }
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "ir/symbol_extents.h"
 #include "ops/window.h"
 
 namespace lathe::cuda {
@@ -150,7 +151,7 @@ bool has_data_dependent_dims(const LayerQuery& query) {
 
 GemmSizes sizes_at_opt(const ImplicitGemm& p, const LayerQuery& query) {
   const SymbolValues opt = query.opt_values();
-  const auto at_opt = [&](const Dim& d) { return static_cast<double>(d.evaluate(opt)); };
+  const auto at_opt = [&](const Dim& d) { return static_cast<double>(upper_extent(d, opt)); };
   return {at_opt(p.m), at_opt(p.n), at_opt(p.k), at_opt(p.batches)};
 }
 

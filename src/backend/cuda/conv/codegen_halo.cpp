@@ -24,6 +24,7 @@
 #include "backend/cuda/conv/hopper_conv.h"
 #include "backend/cuda/device/device.h"
 #include "base/error.h"
+#include "ir/symbol_extents.h"
 #include "lathe_device_text/stay.h"
 #include "lathe_device_text/wgmma_halo.h"
 
@@ -152,7 +153,7 @@ double estimate_halo(const HaloVariant& v, const HaloSizes& sizes, const DeviceP
 std::vector<HaloVariant> halo_variants(const ImplicitGemm& p, const LayerQuery& query, int result_size,
                                        const DeviceProperties& gpu) {
   const SymbolValues opt = query.opt_values();
-  const auto at_opt = [&](const Dim& d) { return static_cast<double>(d.evaluate(opt)); };
+  const auto at_opt = [&](const Dim& d) { return static_cast<double>(upper_extent(d, opt)); };
   const HaloSizes sizes{at_opt(output_shape(query)[0]), at_opt(p.axes[0].out), at_opt(p.axes[1].out),
                         static_cast<double>(p.n.value())};
   // Tiles as wide as the image, or as a part of it.

@@ -17,6 +17,7 @@
 #include "backend/cuda/codegen/generated_layer.h"
 #include "backend/cuda/device/device.h"
 #include "base/error.h"
+#include "ir/symbol_extents.h"
 #include "lathe_device_text/squeeze_excite.h"
 
 namespace lathe::cuda {
@@ -62,7 +63,7 @@ std::vector<Tactic> list_squeeze_excite(const LayerQuery& query, const Device& d
   // Only where blocks form clusters.
   if (!std::holds_alternative<SqueezeExcite>(node.op) || !device.properties.has_clusters()) return {};
   // Where there are few images three kernels are expected to be faster.
-  const bool few = input_shape(query, 0)[0].evaluate(query.opt_values()) < 8;
+  const bool few = upper_extent(input_shape(query, 0)[0], query.opt_values()) < 8;
   std::vector<Tactic> tactics;
   for (const DType type : allowed_types_first(query))
     for (const int threads : {512, 256}) {

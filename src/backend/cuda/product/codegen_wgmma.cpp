@@ -29,6 +29,7 @@
 #include "backend/cuda/product/codegen_patches.h"
 #include "backend/cuda/product/codegen_wgmma.h"
 #include "base/error.h"
+#include "ir/symbol_extents.h"
 #include "lathe_device_text/wgmma_block.h"
 #include "lathe_device_text/wgmma_tiles.h"
 
@@ -428,7 +429,7 @@ bool wgmma_leads(const LayerQuery& query, const Device& device) {
   // 768).
   if (!conv && element_count(w.shape) != w.shape.back() * w.shape[w.shape.size() - 2]) return true;
   const Dim rows = element_count(y).exact_div(conv ? y[1] : y.back()).value_or(1);
-  return rows.evaluate(query.opt_values()) <= 1024;
+  return upper_extent(rows, query.opt_values()) <= 1024;
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "backend/cuda/codegen/implicit_gemm.h"
 #include "backend/cuda/recurrent/recurrent_plan.h"
 #include "base/error.h"
+#include "ir/symbol_extents.h"
 
 namespace lathe::cuda {
 namespace {
@@ -38,7 +39,7 @@ std::vector<RecurrentVariant> recurrent_variants(const LayerQuery& query, DType 
                                                  const DeviceProperties& gpu) {
   const RecurrentSizes sizes = recurrent_sizes(query);
   const SymbolValues opt = query.opt_values();
-  const int64_t steps = sizes.steps.evaluate(opt), batch = sizes.batch.evaluate(opt);
+  const int64_t steps = upper_extent(sizes.steps, opt), batch = upper_extent(sizes.batch, opt);
   std::vector<std::pair<double, RecurrentVariant>> timed;
   for (const int blocks : {1, 2, 4, 8, 16}) {
     if (!can_have(blocks, gpu) || (blocks > 1 && sizes.hidden < 8 * blocks)) continue;

@@ -6,6 +6,7 @@
 #include "backend/cuda/recurrent/recurrent_plan.h"
 
 #include <cmath>
+#include "ir/symbol_extents.h"
 #include "lathe_device_text/recurrent_inputs.h"
 
 namespace lathe::cuda {
@@ -55,7 +56,7 @@ KernelSource recurrent_inputs_kernel(const LayerQuery& query, const Tactic& tact
                                      const RecurrentWeights& weights, const Device& device) {
   const DType type = tactic.inputs[kX].dtype;
   const SymbolValues opt = query.opt_values();
-  const auto rows = static_cast<double>((s.steps * s.batch).evaluate(opt));
+  const auto rows = static_cast<double>(upper_extent(s.steps * s.batch, opt));
   const double large = std::ceil(rows / 64) * static_cast<double>(s.gates * s.hidden) / 64;
   const int tile = large < device.properties.multiprocessors ? 32 : 64;
   KernelBuilder b = start_kernel(query, tactic, "recurrent_inputs", type);

@@ -11,6 +11,7 @@
 #include "backend/cuda/codegen/own_tactic.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "ir/symbol_extents.h"
 
 namespace lathe::cuda {
 
@@ -288,7 +289,7 @@ LayerSource generate_lanes(const LayerQuery& query, const Tactic& tactic, const 
 std::vector<LaneVariant> lane_variants(const LayerQuery& query, const ReduceWalk& walk, int widest,
                                        int multiprocessors) {
   const SymbolValues opt = query.opt_values();
-  const int64_t results = walk.results.evaluate(opt), count = walk.count.evaluate(opt);
+  const int64_t results = upper_extent(walk.results, opt), count = upper_extent(walk.count, opt);
   std::vector<LaneVariant> variants;
   for (const int v : {widest, std::min(widest, 2)}) {
     const int lanes = lanes_of(query, walk, v), rows = lane_threads(query, walk) / lanes;
