@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "ir/symbol_extents.h"
+#include "lathe_device_text/wide_lanes.h"
 
 namespace lathe::cuda {
 
@@ -391,11 +392,17 @@ LayerSource generate_reduce(const LayerQuery& query, const Tactic& tactic, const
 // --- ArgReduce --------------------------------------------------------------------------------------------
 constexpr std::string_view kArgRunner = "ArgReduce";
 
+// Compared in 64 bits.
+bool is_wide(DType type) {
+  return type == DType::Float64 || type == DType::Bool || (is_integer(type) && dtype_info(type).bits >= 8);
+}
+
 std::vector<Tactic> list_arg(const LayerQuery& query, const Device&) {
   if (!std::holds_alternative<ArgReduce>(query.layer().op)) return {};
   const DType type = query.graph.value(query.layer().inputs[0]).dtype;
   Tactic t = typed_tactic(query, kArgRunner, "cuda_arg_reduce", {type, kLinear}, {DType::Int64, kLinear});
-  if (!is_kernel_float(type)) t.support = Support::no("no kernel for " + std::string(dtype_name(type)));
+  if (!is_kernel_float(type) && !is_wide(type))
+    t.support = Support::no("no kernel for " + std::string(dtype_name(type)));
   return {t};
 }
 
@@ -413,19 +420,20 @@ LayerSource generate_arg(const LayerQuery& query, const Tactic& tactic, const De
   std::string code;
   decode(b, walk.kept, "k", "group", code);
   b.line(code + "const auto* from = " + in + " + (" + offset(b, walk.kept, 0, "k") + ");");
-  b.line("float best = 0; int at = -1;");
+  b.line("typedef decltype(widen(*from)) Number;\nNumber best = 0; int at = -1;");
   const std::string better = op.max ? ">" : "<", later = op.select_last_index ? ">" : "<";
   b.line(
-      "const auto offer = [&](float e, int i) {\nif (i < 0) return;\n"
+      "const auto offer = [&](Number e, int i) {\nif (i < 0) return;\n"
       "const bool nan = e != e, best_nan = best != best;\n"
       "const bool wins = at < 0 || (nan && !best_nan) || (nan == best_nan && (e " +
       better + " best || ((nan || e == best) && i " + later + " at)));\nif (wins) { best = e; at = i; }\n};");
   b.line("for (int i = lane; i < " + n + "; i += 32) offer(widen(from[i * " +
          (walk.reduced.extents.empty() ? "0" : b.number(walk.reduced.strides[0][0])) + "]), i);");
-  b.line(
-      "#pragma unroll\nfor (int m = 16; m > 0; m >>= 1) {\nconst float e = shuffle_xor(best, m); const int i "
-      "= "
-      "shuffle_xor(at, m);\noffer(e, i);\n}");
+  const bool wide = is_wide(tactic.inputs[0].dtype);
+  if (wide) b.global(device_text::wide_lanes::kWideLanes);
+  b.line("#pragma unroll\nfor (int m = 16; m > 0; m >>= 1) {\nconst Number e = " +
+         std::string(wide ? "shuffle_wide" : "shuffle_xor") +
+         "(best, m); const int i = shuffle_xor(at, m);\noffer(e, i);\n}");
   b.line("if (lane == 0) { long long r[1] = {at}; finish1(" + offset(b, walk.kept, 1, "k") + ", r); }");
   return {{b.finish()}};
 }

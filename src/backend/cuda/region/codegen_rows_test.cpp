@@ -107,7 +107,11 @@ TEST(CudaReduce, LargestIndex) {
         cases.push_back(
             {.op = ArgReduce{.max = max, .axis = axis, .keepdims = last, .select_last_index = last},
              .inputs = {{.dtype = DType::Float32, .extents = {6, 40, 5}, .low = 0, .high = 0.01}}});
-  EXPECT_EQ(check_generated(arg_reduce_family(), cases), 12);
+  for (const DType type :
+       {DType::Int32, DType::Int64, DType::UInt8, DType::UInt64, DType::Bool, DType::Float64})
+    cases.push_back({.op = ArgReduce{.axis = 1},
+                     .inputs = {{.dtype = type, .extents = {6, 40, 5}, .low = 0, .high = 1.9}}});
+  EXPECT_EQ(check_generated(arg_reduce_family(), cases), 12 + 6);
 }
 
 TEST(CudaGroupNorm, GroupsAndFormats) {

@@ -21,7 +21,8 @@ std::vector<Tactic> list_grid_sample(const LayerQuery& query, const Device&) {
   std::vector<Tactic> tactics;
   for (const DType type : allowed_types_first(query)) {
     Tactic t = typed_tactic(query, kGridSampleRunner, "cuda_grid_sample", {type, kLinear}, {type, kLinear});
-    if (t.support.ok) t.support = expect_floats(t, {0, 1});
+    if (t.support.ok && type != DType::Float64) t.support = expect_floats(t, {0});
+    if (t.support.ok && t.inputs[1].dtype != DType::Float64) t.support = expect_floats(t, {1});
     if (input_shape(query, 0).size() > 5) t.support = Support::no("more than three spatial dims");
     tactics.push_back(std::move(t));
   }
@@ -33,7 +34,10 @@ LayerSource generate_grid_sample(const LayerQuery& query, const Tactic& tactic, 
   const Shape &x = input_shape(query, 0), &y = output_shape(query);
   const size_t rank = x.size() - 2;
   const Dim places = product(y, 2, y.size()), all = x[0] * places;
+  const bool wide = tactic.inputs[0].dtype == DType::Float64;
+  const std::string number = wide ? "double" : "float";
   KernelBuilder b = start_kernel(query, tactic, "grid_sample", tactic.outputs[0].dtype);
+  if (wide) b.set_fast_math(false);
   Tail(query, tactic).emit(b, 1);
   const Dim parts = parts_of_channels(query, ceil_div(all, Dim(128)), x[1], device.properties);
   b.kernel().threads = 128;
@@ -43,6 +47,7 @@ LayerSource generate_grid_sample(const LayerQuery& query, const Tactic& tactic, 
                                                        : 2},
                {"CORNERS", op.align_corners},
                {"PADDING", static_cast<int64_t>(op.padding)}});
+  b.global("typedef " + number + " Number;");
   b.global(device_text::grid_sample::kGridSample);
   const std::string channels = b.number(x[1]), count = b.number(places),
                     step = b.number(ceil_div(x[1], parts));
@@ -63,7 +68,7 @@ LayerSource generate_grid_sample(const LayerQuery& query, const Tactic& tactic, 
     stride = stride * x[d + 2];
   }
   b.line("for (idx c = c0; c < c1; ++c) {\nconst auto* plane = " + from + " + (image * " + channels +
-         " + c) * " + b.number(stride) + ";\nfloat v[1] = {0.f};\n" + loops + "const float weight = " +
+         " + c) * " + b.number(stride) + ";\nNumber v[1] = {0};\n" + loops + "const Number weight = " +
          weight + ";\nif (weight != 0) v[0] += weight * widen(plane[" + offset.substr(3) + "]);\n" + close +
          "\nfinish1((image * " + channels + " + c) * " + count + " + place, v);\n}");
   return {{b.finish()}};

@@ -6,11 +6,12 @@
 //   TAPS                  of a dim: 1 nearest, 2 linear, 4 cubic
 //   CORNERS               the first and the last pixel's centers are -1 and 1
 //   PADDING               0 Zeros, 1 Border, 2 Reflection
+//   Number                what pixels are summed in
 
 //# kGridSample
 struct Taps {
   idx index[TAPS];
-  float weight[TAPS];
+  Number weight[TAPS];
 };
 DEV double within(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
 DEV double reflect(double x, double n) {
@@ -21,14 +22,14 @@ DEV double reflect(double x, double n) {
   return low + from_low;
 }
 // Of the taps at x, the first one's place and all weights.
-DEV double weigh(double x, float (&weights)[TAPS]) {
+DEV double weigh(double x, Number (&weights)[TAPS]) {
   if constexpr (TAPS == 1) {
-    weights[0] = 1.f;
+    weights[0] = 1;
     return rint(x);
   } else if constexpr (TAPS == 2) {
     const double first = floor(x);
-    weights[0] = (float)(1 - (x - first));
-    weights[1] = (float)(x - first);
+    weights[0] = (Number)(1 - (x - first));
+    weights[1] = (Number)(x - first);
     return first;
   } else {
     const double whole = floor(x), a = -0.75;
@@ -36,7 +37,7 @@ DEV double weigh(double x, float (&weights)[TAPS]) {
     for (int i = 0; i < TAPS; ++i) {
       const double d = fabs(x - whole + 1 - i);
       weights[i] =
-          (float)(d <= 1 ? ((a + 2) * d - (a + 3)) * d * d + 1 : ((a * d - 5 * a) * d + 8 * a) * d - 4 * a);
+          (Number)(d <= 1 ? ((a + 2) * d - (a + 3)) * d * d + 1 : ((a * d - 5 * a) * d + 8 * a) * d - 4 * a);
     }
     return whole - 1;
   }

@@ -38,10 +38,14 @@ TEST(CudaGridSample, ModesPaddingsAndRanks) {
          .allowed_types = {DType::Float16, DType::BFloat16},
          .rounding = 4,
          .dynamic_batch = true});
+    for (const DType type : {DType::Float32, DType::Float64})
+      cases.push_back({.op = GridSample{mode},
+                       .inputs = {{type, {2, 3, 5, 7}}, {DType::Float64, {2, 2, 3, 2}, false, -1.4, 1.4}},
+                       .tolerance = type == DType::Float64 ? 1e-14 : 2e-6});
     cases.push_back({.op = GridSample{mode},
                      .inputs = {{.extents = {2, 130, 9}}, {.extents = {2, 6, 1}, .low = -1.2, .high = 1.2}}});
   }
-  EXPECT_EQ(check_generated(grid_sample_family(), cases), 18 + 2 * (3 + 1));
+  EXPECT_EQ(check_generated(grid_sample_family(), cases), 18 + 2 * (3 + 1 + 2));
 }
 
 TEST(CudaGridSample, PlacesThatAreNoneAndNoElements) {
