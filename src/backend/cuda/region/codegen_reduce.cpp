@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reductions, argmax and argmin over any axes, and group and instance norm.
+// Reductions, argmax and argmin over any axes.
 //
 // The input's storage is walked as kept dims times reduced dims, both merged. Three kernels: a group of
 // threads per result when the innermost reduced dim is contiguous; when a kept dim is, threads side by side
@@ -438,73 +438,6 @@ LayerSource generate_arg(const LayerQuery& query, const Tactic& tactic, const De
   return {{b.finish()}};
 }
 
-// --- GroupNorm --------------------------------------------------------------------------------------------
-constexpr std::string_view kGroupRunner = "GroupNorm";
-
-std::vector<Tactic> list_group_norm(const LayerQuery& query, const Device&) {
-  const auto* op = std::get_if<GroupNorm>(&query.layer().op);
-  if (!op) return {};
-  std::vector<Format> formats = {kLinear};
-  if (input_shape(query, 0).size() >= 3) formats.push_back(kChannelsLast);
-  std::vector<Tactic> tactics;
-  for (const DType type : allowed_types_first(query))
-    for (const Format& format : formats) {
-      Tactic t = typed_tactic(query, kGroupRunner, "cuda_group_norm", {type, format}, {type, format});
-      for (size_t i = 1; i < 3; ++i) {
-        const Value& value = query.graph.value(query.layer().inputs[i]);
-        t.inputs[i] = {value.is_constant() ? value.dtype : type, kLinear};
-        if (!is_kernel_float(t.inputs[i].dtype))
-          t.support = Support::no("scale and bias must be 16 or 32 bit floats");
-      }
-      if (!is_kernel_float(type)) t.support = Support::no("no kernel for " + std::string(dtype_name(type)));
-      tactics.push_back(std::move(t));
-    }
-  return tactics;
-}
-
-// A block per group: mean, squares about it, result. The second and third pass find the group in L2.
-LayerSource generate_group_norm(const LayerQuery& query, const Tactic& tactic, const Device&) {
-  const auto& op = std::get<GroupNorm>(query.layer().op);
-  const Shape& x = input_shape(query, 0);
-  const Dim groups = op.groups == 0 ? x[1] : Dim(op.groups);
-  const Dim channels = op.groups == 0
-                           ? Dim(1)
-                           : (x[1].is_constant() ? Dim(x[1].value() / op.groups) : floor_div(x[1], groups));
-  const Dim plane = product(x, 2, x.size()), count = channels * plane;
-  const bool last = tactic.inputs[0].format == kChannelsLast;
-  const int v = Tail(query, tactic)
-                    .vector(vector_width(full_vector(tactic.inputs[0].dtype),
-                                         {last ? channels : plane, last ? x[1] : plane}));
-  const std::string vs = std::to_string(v);
-  KernelBuilder b = start_kernel(query, tactic, "group_norm", tactic.outputs[0].dtype);
-  Tail(query, tactic).emit(b, v);
-  const std::string in = b.input(0, tactic.inputs[0].dtype), n = b.number(count), cs = b.number(channels),
-                    ps = b.number(plane), all = b.number(x[1]);
-  b.kernel().threads = 512;
-  b.kernel().grid[0] = x[0] * groups;
-  b.line("__shared__ float buffer[16];\nconst idx image = blockIdx.x / " + b.number(groups) +
-         ", channel = blockIdx.x % " + b.number(groups) + " * " + cs + ";");
-  // Element i of the group, and its channel.
-  b.line(last ? "const idx start = image * " + all + " * " + ps +
-                    " + channel;\nconst auto place = [&](idx i) { return start + i / " + cs + " * " + all +
-                    " + i % " + cs + "; };"
-              : "const idx start = (image * " + all + " + channel) * " + ps +
-                    ";\nconst auto place = [&](idx i) { return start + i; };");
-  const std::string walk = "for (idx i = threadIdx.x * " + vs + "; i < " + n + "; i += 512 * " + vs +
-                           ") {\nfloat x[" + vs + "];\nload(" + in +
-                           " + place(i), x);\n#pragma unroll\nfor (int j = 0; j < " + vs + "; ++j) ";
-  b.line("float mean = 0, square = 0;\n" + walk +
-         "mean += x[j];\n}\nmean = block_reduce<512>(mean, buffer, SumOp{}) / (float)" + n + ";");
-  b.line(walk +
-         "square += (x[j] - mean) * (x[j] - mean);\n}\nsquare = block_reduce<512>(square, buffer, SumOp{}) / "
-         "(float)" +
-         n + ";\nconst float factor = 1.f / sqrtf(square + " + float_literal(op.epsilon) + ");");
-  b.line(walk + "{\nconst idx c = channel + " + (last ? "(i + j) % " + cs : "i / " + ps) +
-         ";\nx[j] = (x[j] - mean) * factor * widen(" + b.input(1, tactic.inputs[1].dtype) + "[c]) + widen(" +
-         b.input(2, tactic.inputs[2].dtype) + "[c]);\n}\nfinish" + vs + "(place(i), x);\n}");
-  return {{b.finish()}};
-}
-
 }  // namespace
 
 GeneratedFamily reduce_family() {
@@ -512,9 +445,6 @@ GeneratedFamily reduce_family() {
 }
 GeneratedFamily arg_reduce_family() {
   return {kArgRunner, list_arg, generate_arg};
-}
-GeneratedFamily group_norm_family() {
-  return {kGroupRunner, list_group_norm, generate_group_norm};
 }
 
 }  // namespace lathe::cuda

@@ -127,5 +127,18 @@ TEST(CudaGroupNorm, GroupsAndFormats) {
   EXPECT_EQ(check_generated(group_norm_family(), cases), 24);
 }
 
+// Large groups, which several blocks share.
+TEST(CudaGroupNorm, Parts) {
+  std::vector<LayerCase> cases;
+  for (const int64_t width : {64, 83})
+    cases.push_back({.op = GroupNorm{.groups = 2},
+                     .inputs = {{.extents = {1, 6, 30, width}, .low = 3, .high = 5},
+                                {.extents = {6}, .constant = true},
+                                {.extents = {6}, .constant = true}},
+                     .allowed_types = {DType::Float16},
+                     .tolerance = 2e-5});
+  EXPECT_GE(check_generated(group_norm_family(), cases), 2 * 2 * 2 * 2);
+}
+
 }  // namespace
 }  // namespace lathe::cuda

@@ -39,10 +39,16 @@ for (idx chunk = 0; chunk < RANKS; chunk += 64) {
     const int at = t % 64, p = number[at];
     if (!hidden[at]) {
       const Box a = own[at];
-      for (int k = t / 64; k < have; k += THREADS / 64) {
-        const int q = kept_numbers[k];
-        const Box b = kept_boxes[k];
-        if (HIDES) {
+      // Eight at a time, so that their loads are on the way together.
+      for (int first = t / 64; first < have; first += 8 * (THREADS / 64)) {
+        bool over = false;
+#pragma unroll
+        for (int j = 0; j < 8; ++j) {
+          const int k = min(first + j * (THREADS / 64), have - 1), q = kept_numbers[k];
+          const Box b = kept_boxes[k];
+          over |= HIDES;
+        }
+        if (over) {
           hidden[at] = 1;
           break;
         }
