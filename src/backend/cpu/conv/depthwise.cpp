@@ -65,29 +65,39 @@ void run_depthwise(const DepthwiseTable& table, DepthwiseRows& d, const InputRow
 }
 
 namespace {
+int64_t reach(const WindowAxis& axis) {
+  return (axis.kernel - 1) * axis.dilation + 1;
+}
 int64_t window_columns(const WindowAxis& x) {
-  return (x.output - 1) * x.stride + x.kernel;
+  return (x.output - 1) * x.stride + reach(x);
 }
 }  // namespace
 
-bool WidenedRows::suits(DType type, const WindowAxis& y, const WindowAxis& x) {
+bool DenseRows::suit_whole(DType type, const WindowAxis& y, const WindowAxis& x, int64_t pixel,
+                           int64_t lanes) {
   const bool fast = (x.kernel == 3 || x.kernel == 5 || x.kernel == 7) && x.dilation == 1 && x.stride <= 2;
-  return type == DType::BFloat16 && fast && y.dilation == 1 && 2 * y.stride <= y.kernel;
+  if (!fast) return y.kernel * x.kernel > 1;
+  if (type == DType::BFloat16) return y.dilation == 1 && 2 * y.stride <= y.kernel;
+  return pixel != lanes;
+}
+bool DenseRows::suit_some(DType type, const WindowAxis& y, const WindowAxis& x, int64_t pixel,
+                          int64_t lanes) {
+  return pixel % lanes != 0 || suit_whole(type, y, x, pixel, lanes);
 }
 // A third of L1, or one row.
-int64_t WidenedRows::rows_ahead(const WindowAxis& y, const WindowAxis& x, int64_t lanes) {
+int64_t DenseRows::rows_ahead(const WindowAxis& y, const WindowAxis& x, int64_t lanes) {
   constexpr int64_t kBytes = 16 << 10;
   const int64_t rows = kBytes / (window_columns(x) * lanes * 4);
-  return std::clamp<int64_t>((rows - y.kernel) / y.stride + 1, 1, y.output);
+  return std::clamp<int64_t>((rows - reach(y)) / y.stride + 1, 1, std::max<int64_t>(1, y.output));
 }
-int64_t WidenedRows::ring_rows(const WindowAxis& y, const WindowAxis& x, int64_t lanes) {
-  return (rows_ahead(y, x, lanes) - 1) * y.stride + y.kernel;
+int64_t DenseRows::ring_rows(const WindowAxis& y, const WindowAxis& x, int64_t lanes) {
+  return (rows_ahead(y, x, lanes) - 1) * y.stride + reach(y);
 }
-int64_t WidenedRows::floats(const WindowAxis& y, const WindowAxis& x, int64_t lanes) {
+int64_t DenseRows::floats(const WindowAxis& y, const WindowAxis& x, int64_t lanes) {
   return ring_rows(y, x, lanes) * window_columns(x) * lanes;
 }
 
-WidenedRows::WidenedRows(const DepthwiseTable& table, const WindowAxis& y, const WindowAxis& x, float* memory)
+DenseRows::DenseRows(const DepthwiseTable& table, const WindowAxis& y, const WindowAxis& x, float* memory)
     : table_(table), y_(y), x_(x), memory_(memory), columns_(window_columns(x)) {
   const int64_t data_end = std::min(columns_, x.pad_begin + x.input);
   for (int64_t row = 0; row < ring_rows(y, x, table.vector); ++row) {
@@ -97,11 +107,12 @@ WidenedRows::WidenedRows(const DepthwiseTable& table, const WindowAxis& y, const
   }
 }
 
-void WidenedRows::run(DepthwiseRows& plain, const std::vector<WindowRows>& window_rows, const void* weights,
-                      int64_t begin, int64_t end) const {
+void DenseRows::run(DepthwiseRows& plain, const std::vector<WindowRows>& window_rows, const void* weights,
+                    int64_t begin, int64_t end) const {
   const int64_t lanes = table_.vector, pixel = plain.pixel_stride, ahead = rows_ahead(y_, x_, lanes);
   const InputRows ring{.pitch = columns_ * lanes, .ring = ring_rows(y_, x_, lanes)};
-  const auto* in = static_cast<const uint16_t*>(plain.in);
+  const int64_t row_bytes = x_.input * pixel * (plain.stored == Stored::BF16 ? 2 : 4);
+  const auto* in = static_cast<const std::byte*>(plain.in);
   auto* out = static_cast<std::byte*>(plain.out);
   const int64_t out_row_bytes = plain.out_row_stride * (plain.out_stored == Stored::F32 ? 4 : 2);
   const int64_t columns = std::min(x_.input, columns_ - x_.pad_begin);
@@ -115,10 +126,14 @@ void WidenedRows::run(DepthwiseRows& plain, const std::vector<WindowRows>& windo
   int64_t ready = window_rows[static_cast<size_t>(begin)].first_row, slot = ready % ring.ring;
   for (int64_t o = begin, n = 0; o < end; o += n) {
     n = std::min(ahead, end - o);
-    const WindowRows& last = window_rows[static_cast<size_t>(o + n - 1)];
-    for (; ready < last.first_row + last.count; ++ready) {
-      table_.widen(in + ready * x_.input * pixel, pixel, columns,
-                   memory_ + slot * ring.pitch + x_.pad_begin * lanes);
+    int64_t last = -1;  // the lowest row that a window wants; with a dilation not always the last window
+    for (int64_t row = o; row < o + n; ++row) {
+      const WindowRows& window = window_rows[static_cast<size_t>(row)];
+      if (window.count > 0) last = std::max(last, window.first_row + (window.count - 1) * y_.dilation);
+    }
+    for (; ready <= last; ++ready) {
+      table_.gather(in + ready * row_bytes, plain.stored, pixel, columns, plain.channels,
+                    memory_ + slot * ring.pitch + x_.pad_begin * lanes);
       if (++slot == ring.ring) slot = 0;
     }
     d.out = out + (o - begin) * out_row_bytes;
@@ -168,13 +183,19 @@ class PreparedDepthwise final : public PreparedLayer {
   // Blocked: output rows that are computed before the epilogue is applied to them; at most about 16 KB.
   int64_t group_rows() const { return std::max<int64_t>(1, 4096 / (x.output * vector() + 1)); }
   bool is_blocked() const { return type.format.kind == Format::Kind::ChannelBlocked; }
-  bool widens() const { return WidenedRows::suits(type.dtype, y, x) && (is_blocked() || direct); }
-  // Of a member: results on their way through the epilogue, and widened rows.
+  int64_t pixel() const { return is_blocked() ? vector() : channels; }
+  bool gathers_whole() const {
+    return DenseRows::suit_whole(type.dtype, y, x, pixel(), vector()) && (is_blocked() || direct);
+  }
+  bool gathers_some() const {
+    return DenseRows::suit_some(type.dtype, y, x, pixel(), vector()) && (is_blocked() || direct);
+  }
+  // Of a member: results on their way through the epilogue, and dense rows.
   int64_t result_floats() const {
     return direct ? 0 : x.output * vector() * (is_blocked() ? group_rows() : vectors());
   }
   int64_t member_floats() const {
-    return result_floats() + (widens() ? WidenedRows::floats(y, x, vector()) : 0);
+    return result_floats() + (gathers_some() ? DenseRows::floats(y, x, vector()) : 0);
   }
   size_t scratch_bytes() const override {
     return static_cast<size_t>(member_floats() * threads) * sizeof(float);
@@ -244,16 +265,16 @@ class PreparedDepthwise final : public PreparedLayer {
   }
 
   // Groups of an image's output rows; those of one vector of channels are computed one after the other. One
-  // group where the lines that two vectors share stay in L1, or where much is saved by widening once; else
+  // group where the lines that two vectors share stay in L1, or where much is saved by gathering once; else
   // groups that L2 holds beside much else, since the next vector reads the same pages.
   int64_t row_groups(int members) const {
     const int64_t line_bytes = 64 * (y.input * x.input + y.output * x.output);
     const int64_t row_bytes = dtype_bytes(type.dtype, (x.input * y.stride + x.output) * channels);
-    const bool all = line_bytes <= l1_bytes || (widens() && y.kernel >= 5);
+    const bool all = line_bytes <= l1_bytes || (gathers_whole() && y.kernel >= 5);
     const int64_t most =
-        all ? y.output : std::clamp<int64_t>(l2_bytes / (widens() ? 4 : 8) / row_bytes, 1, y.output);
+        all ? y.output : std::clamp<int64_t>(l2_bytes / (gathers_whole() ? 4 : 8) / row_bytes, 1, y.output);
     const int64_t groups = (y.output + most - 1) / most;
-    // Members have as many of them each, unless most rows would be widened twice.
+    // Members have as many of them each, unless most rows would be gathered twice.
     const int64_t even = round_up(groups, members);
     return batch % members == 0 || y.output <= even * y.kernel ? groups : even;
   }
@@ -302,17 +323,17 @@ class PreparedDepthwise final : public PreparedLayer {
     }
   }
 
-  // The rows of a vector of channels, widened first where that pays.
+  // The rows of a vector of channels, gathered first where that pays.
   class Window {
    public:
     Window(const PreparedDepthwise& layer, float* memory) : layer_(layer) {
-      if (layer.widens()) widened_.emplace(depthwise_table(layer.isa), layer.y, layer.x, memory);
+      if (layer.gathers_some()) dense_.emplace(depthwise_table(layer.isa), layer.y, layer.x, memory);
     }
     void run(DepthwiseRows& d, int64_t v, int64_t begin, int64_t end) const {
       const DepthwiseTable& table = depthwise_table(layer_.isa);
       d.bias = layer_.bias_at(v);
-      if (widened_ && d.channels == table.vector)
-        widened_->run(d, layer_.window_rows, layer_.weights_of(v), begin, end);
+      if (dense_ && (d.channels < table.vector || layer_.gathers_whole()))
+        dense_->run(d, layer_.window_rows, layer_.weights_of(v), begin, end);
       else
         run_depthwise(table, d, {.pitch = layer_.x.input * d.pixel_stride}, layer_.y, layer_.window_rows,
                       layer_.weights_of(v), begin, end);
@@ -320,7 +341,7 @@ class PreparedDepthwise final : public PreparedLayer {
 
    private:
     const PreparedDepthwise& layer_;
-    std::optional<WidenedRows> widened_;
+    std::optional<DenseRows> dense_;
   };
 };
 

@@ -34,21 +34,27 @@ void run_depthwise(const DepthwiseTable& table, DepthwiseRows& d, const InputRow
                    const std::vector<WindowRows>& window_rows, const void* weights, int64_t begin,
                    int64_t end);
 
-// Input rows of one vector of BF16 channels, widened to FP32 a few output rows ahead of the windows: to place
-// the halves of a loaded vector takes as long as two multiply-adds, and 3x3 windows would do it three times
-// for each vector. With the padding as zeros, all windows lie inside the data. The rows are a ring in L1.
-class WidenedRows {
+// Input rows of one vector of channels as FP32, vector by vector, a few output rows ahead of the windows and
+// with the padding as zeros, so that all windows lie inside the data. The rows are a ring in L1. They pay
+//   - in BF16: to place the halves of a loaded vector takes as long as two multiply-adds, and 3x3 windows
+//     would do it three times for each vector;
+//   - where pixels lie apart (channels-last): each line is wanted once, all of a row's at a time, whatever sets
+//     of L1 they fall on;
+//   - where a vector has fewer channels than lanes, and for windows that have no loops of their own.
+class DenseRows {
  public:
-  static bool suits(DType type, const WindowAxis& y, const WindowAxis& x);
+  // Whether vectors of channels are taken so, pixels being `pixel` elements apart: whole ones, or any.
+  static bool suit_whole(DType type, const WindowAxis& y, const WindowAxis& x, int64_t pixel, int64_t lanes);
+  static bool suit_some(DType type, const WindowAxis& y, const WindowAxis& x, int64_t pixel, int64_t lanes);
   static int64_t floats(const WindowAxis& y, const WindowAxis& x, int64_t lanes);
 
-  WidenedRows(const DepthwiseTable& table, const WindowAxis& y, const WindowAxis& x, float* memory);
+  DenseRows(const DepthwiseTable& table, const WindowAxis& y, const WindowAxis& x, float* memory);
   // As run_depthwise().
   void run(DepthwiseRows& d, const std::vector<WindowRows>& window_rows, const void* weights, int64_t begin,
            int64_t end) const;
 
  private:
-  // Output rows for which input rows are widened at a time, and the rows that they want.
+  // Output rows for which input rows are gathered at a time, and the rows that they want.
   static int64_t rows_ahead(const WindowAxis& y, const WindowAxis& x, int64_t lanes);
   static int64_t ring_rows(const WindowAxis& y, const WindowAxis& x, int64_t lanes);
   const DepthwiseTable& table_;

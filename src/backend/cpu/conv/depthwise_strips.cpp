@@ -32,7 +32,7 @@ int64_t PreparedStrips::rows_for(int64_t strip) const {
 }
 int64_t PreparedStrips::ring_bytes(int64_t strip, int64_t element_bytes) const {
   if (expands) return share_chunks_ * rows_for(strip) * x.input * chunk() * element_bytes;
-  return widens() ? round_up(WidenedRows::floats(y, x, depthwise_table(isa).vector) * 4, 64) : 0;
+  return gathers_some() ? round_up(DenseRows::floats(y, x, depthwise_table(isa).vector) * 4, 64) : 0;
 }
 int64_t PreparedStrips::strip_bytes(int64_t strip) const {
   return projects ? round_up(dtype_bytes(type, strip * x.output * stride_), 64) : 0;
@@ -209,8 +209,8 @@ void PreparedStrips::depthwise(const LayerArgs& args, const Piece& p, int64_t im
   d.out_stored = stored_as(type);
   d.out_stride = projects ? stride_ : channels;
   d.out_row_stride = x.output * d.out_stride;
-  std::optional<WidenedRows> widened;
-  if (widens()) widened.emplace(table, y, x, reinterpret_cast<float*>(p.ring));
+  std::optional<DenseRows> dense;
+  if (gathers_some()) dense.emplace(table, y, x, reinterpret_cast<float*>(p.ring));
   for (int64_t v = c * chunk() / lanes; v < std::min(vectors, (c + 1) * chunk() / lanes); ++v) {
     const int64_t channel = v * lanes;
     d.channels = expands && projects ? lanes : std::min(lanes, channels - channel);
@@ -225,8 +225,8 @@ void PreparedStrips::depthwise(const LayerArgs& args, const Piece& p, int64_t im
                      : static_cast<std::byte*>(args.outputs[0]) +
                            dtype_bytes(type, (image * y.output + row) * x.output * channels + channel);
     const std::byte* taps_of = packed + v * taps * lanes * table.lane_bytes;
-    if (widened && d.channels == lanes)
-      widened->run(d, window_rows, taps_of, row, row + count);
+    if (dense && (d.channels < lanes || gathers_whole()))
+      dense->run(d, window_rows, taps_of, row, row + count);
     else
       run_depthwise(table, d, rows, y, window_rows, taps_of, row, row + count);
   }

@@ -69,7 +69,7 @@ class PreparedStrips final : public PreparedLayer {
   // Channels that somebody works on, and memory for them.
   struct Piece {
     Range chunks;
-    // [chunk][row][column][channel] of expanded rows, or widened ones of a vector.
+    // [chunk][row][column][channel] of expanded rows, or dense ones of a vector.
     std::byte* ring = nullptr;
     bool fp16 = false;            // what the ring's rows are
     uint16_t* largest = nullptr;  // of those in FP16, in each of 32 columns
@@ -78,7 +78,12 @@ class PreparedStrips final : public PreparedLayer {
     std::byte* groups = nullptr;  // AMX: addresses of groups of rows, then copied rows
   };
 
-  bool widens() const { return !expands && WidenedRows::suits(type, y, x); }
+  bool gathers_whole() const {
+    return !expands && DenseRows::suit_whole(type, y, x, in_channels, depthwise_table(isa).vector);
+  }
+  bool gathers_some() const {
+    return !expands && DenseRows::suit_some(type, y, x, in_channels, depthwise_table(isa).vector);
+  }
   bool adds_up() const { return shares_ > 1 && projects; }
   int64_t chunk() const;  // channels that go through the first two parts together: a panel
   int64_t chunks() const { return (channels + chunk() - 1) / chunk(); }

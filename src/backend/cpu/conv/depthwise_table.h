@@ -43,8 +43,9 @@ struct DepthwiseTable {
   int64_t vector;      // channels per vector
   int64_t lane_bytes;  // of weights, biases and sums
   void (*rows)(const DepthwiseRows& p);
-  // `columns` columns of one vector of BF16 channels as FP32, one after the other.
-  void (*widen)(const uint16_t* in, int64_t pixel_stride, int64_t columns, float* out);
+  // `columns` columns of one vector of channels, of which `channels` are there, as FP32, one after the other.
+  void (*gather)(const void* in, Stored stored, int64_t pixel_stride, int64_t columns, int64_t channels,
+                 float* out);
 };
 
 const DepthwiseTable& depthwise_table_avx2();

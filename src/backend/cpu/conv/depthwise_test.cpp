@@ -31,6 +31,13 @@ TEST(DepthwiseTactics, WindowsStridesAndTails) {
       }
   EXPECT_GE(check_layer(depthwise_tactics(), depthwise(32, 2, 3, 5, 1)), 4);
   EXPECT_GE(check_layer(depthwise_tactics(), depthwise(32, 12, 13, 3, 1, 2)), 4);
+  // Rows that are gathered: pixels far apart, other windows, dilations.
+  EXPECT_GE(check_layer(depthwise_tactics(), depthwise(256, 19, 40, 3, 1)), 4);
+  EXPECT_GE(check_layer(depthwise_tactics(), depthwise(264, 17, 40, 5, 2)), 4);
+  for (const int64_t kernel : {2, 9, 11})
+    for (const int64_t stride : {1, 3})
+      EXPECT_GE(check_layer(depthwise_tactics(), depthwise(24, 14, 29, kernel, stride)), 4);
+  EXPECT_GE(check_layer(depthwise_tactics(), depthwise(24, 14, 29, 5, 2, 3)), 4);
 }
 
 TEST(DepthwiseTactics, Epilogues) {
