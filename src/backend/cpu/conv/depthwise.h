@@ -38,8 +38,8 @@ void run_depthwise(const DepthwiseTable& table, DepthwiseRows& d, const InputRow
 // with the padding as zeros, so that all windows lie inside the data. The rows are a ring in L1. They pay
 //   - in BF16: to place the halves of a loaded vector takes as long as two multiply-adds, and 3x3 windows
 //     would do it three times for each vector;
-//   - where pixels lie apart (channels-last): each line is wanted once, all of a row's at a time, whatever sets
-//     of L1 they fall on;
+//   - where pixels lie apart (channels-last): each line is wanted once, all of a row's at a time, whatever
+//     sets of L1 they fall on;
 //   - where a vector has fewer channels than lanes, and for windows that have no loops of their own.
 class DenseRows {
  public:
