@@ -46,11 +46,18 @@ bool may_list(std::string_view runner, const LayerQuery& query) {
          !has_empty_operand(query);
 }
 
+namespace {
+bool is_scatter(const Node& node) {
+  return std::holds_alternative<ScatterElements>(node.op) || std::holds_alternative<ScatterND>(node.op);
+}
+}  // namespace
+
 bool makes_elements_of_none(const Node& node, std::span<const Extents> inputs,
                             std::span<const Extents> outputs) {
   if (std::holds_alternative<Concat>(node.op) || !bodies_of(node.op).empty()) return false;
   bool reads_none = false, writes = false;
-  for (size_t i = 0; i < inputs.size(); ++i) reads_none |= holds_data(node, i) && is_empty(inputs[i]);
+  const size_t read = is_scatter(node) ? 1 : inputs.size();
+  for (size_t i = 0; i < read; ++i) reads_none |= holds_data(node, i) && is_empty(inputs[i]);
   for (size_t i = 0; i < outputs.size(); ++i) writes |= node.outputs[i] != kNoValue && !is_empty(outputs[i]);
   return reads_none && writes;
 }

@@ -92,6 +92,13 @@ TEST(NoElements, SumsOfNothingAreTheReferences) {
   EXPECT_TRUE(makes_elements_of_none(sum, {&none, 1}, {&row, 1}));
   EXPECT_FALSE(makes_elements_of_none(sum, {&some, 1}, {&row, 1}));
   EXPECT_FALSE(makes_elements_of_none(relu, {&none, 1}, {&none, 1}));
+  // A scatter without updates has its data.
+  Node scatter;
+  scatter.op = ScatterND{};
+  scatter.inputs = {0, 1, 2};
+  scatter.outputs = {3};
+  const Extents no_index = {0, 1}, inputs[] = {some, no_index, none};
+  EXPECT_FALSE(makes_elements_of_none(scatter, inputs, {&some, 1}));
   const NodeId first = spec.graph->order()[0];
   const SymbolRanges never{{"n", {0, 0, 0}}}, sometimes{{"n", {0, 0, 8}}};
   EXPECT_TRUE(has_empty_operand({*spec.graph, first, never}));

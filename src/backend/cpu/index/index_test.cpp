@@ -56,6 +56,22 @@ constexpr ScatterReduction kReductions[] = {ScatterReduction::None, ScatterReduc
                                             ScatterReduction::Mul, ScatterReduction::Min,
                                             ScatterReduction::Max};
 
+// How many there are a run may find: none change nothing.
+TEST(ScatterTactics, NoUpdates) {
+  for (const ScatterReduction reduction : kReductions) {
+    EXPECT_GE(check_layer(scatter_tactics(), {.op = ScatterND{reduction},
+                                              .inputs = {{.extents = {6, 5, 8}},
+                                                         {.dtype = DType::Int64, .extents = {0, 1}},
+                                                         {.extents = {0, 5, 8}}}}),
+              1);
+    EXPECT_GE(check_layer(scatter_tactics(), {.op = ScatterElements{1, reduction},
+                                              .inputs = {{.extents = {6, 5, 8}},
+                                                         {.dtype = DType::Int64, .extents = {6, 0, 8}},
+                                                         {.extents = {6, 0, 8}}}}),
+              1);
+  }
+}
+
 // Many updates meet in each element.
 TEST(ScatterTactics, ElementsWithEveryReduction) {
   for (const ScatterReduction reduction : kReductions)

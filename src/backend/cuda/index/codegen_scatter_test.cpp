@@ -47,6 +47,22 @@ TEST(CudaScatter, BlocksWithEveryReduction) {
   EXPECT_EQ(check_generated(scatter_family(), cases), 11);
 }
 
+// How many there are a run may find: none change nothing.
+TEST(CudaScatter, NoUpdates) {
+  std::vector<LayerCase> cases;
+  for (const ScatterReduction reduction : kReductions) {
+    cases.push_back(
+        {.op = ScatterND{reduction},
+         .inputs = {
+             {.extents = {6, 5, 8}}, {.dtype = DType::Int64, .extents = {0, 1}}, {.extents = {0, 5, 8}}}});
+    cases.push_back(
+        {.op = ScatterElements{1, reduction},
+         .inputs = {
+             {.extents = {6, 5, 8}}, {.dtype = DType::Int64, .extents = {6, 0, 8}}, {.extents = {6, 0, 8}}}});
+  }
+  EXPECT_EQ(check_generated(scatter_family(), cases), 10);
+}
+
 // More updates than one block sorts, with addresses of two bytes and of one.
 TEST(CudaScatter, ManyUpdates) {
   std::vector<LayerCase> cases;
