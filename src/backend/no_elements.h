@@ -23,8 +23,8 @@ bool has_empty_operand(const LayerQuery& query);
 // Whether a family may be asked for its tactics of the layer.
 bool may_list(std::string_view runner, const LayerQuery& query);
 
-// The layer has elements to write, and an operand without any to read. Concat's kernels are made for that, and
-// those of scatters without updates, which copy; bodies look themselves.
+// The layer has elements to write, and an operand without any to read. Concat's kernels are made for that,
+// and those of scatters without updates, which copy; bodies look themselves.
 bool makes_elements_of_none(const Node& node, std::span<const Extents> inputs,
                             std::span<const Extents> outputs);
 // It does, and a kernel of that runner cannot.
