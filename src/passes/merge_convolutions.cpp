@@ -20,6 +20,9 @@
 namespace lathe {
 namespace {
 
+// A sum is followed so far up and down: each convolution in it looks at the others.
+constexpr size_t kMostSums = 32;
+
 // A sum of two values of its own shape.
 bool is_plain_sum(const Graph& graph, NodeId id) {
   if (!is_pointwise(graph, id, PointwiseCode::Add)) return false;
@@ -36,13 +39,17 @@ NodeId sum_of(const Graph& graph, ValueId value) {
   return user && is_plain_sum(graph, *user) ? *user : kNoNode;
 }
 
-// The nodes behind the terms of the whole sum that `term` is part of, but for `term` itself.
+// The nodes behind the terms of the sum that `term` is part of, but for `term` itself.
 std::vector<NodeId> other_terms(const Graph& graph, NodeId term) {
   NodeId root = sum_of(graph, result_of(graph, term));
   if (root == kNoNode) return {};
-  for (NodeId next = root; next != kNoNode; next = sum_of(graph, result_of(graph, next))) root = next;
+  for (size_t i = 0; i < kMostSums; ++i) {
+    const NodeId next = sum_of(graph, result_of(graph, root));
+    if (next == kNoNode) break;
+    root = next;
+  }
   std::vector<NodeId> terms, sums = {root};
-  while (!sums.empty()) {
+  for (size_t seen = 0; !sums.empty() && seen < 2 * kMostSums; ++seen) {
     const NodeId sum = sums.back();
     sums.pop_back();
     for (const ValueId input : graph.node(sum).inputs) {

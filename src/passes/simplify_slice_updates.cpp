@@ -20,8 +20,8 @@
 namespace lathe {
 namespace {
 
-constexpr int64_t kMostConstants = 1 << 20;  // elements of indices that are looked at
-constexpr int kMostSteps = 32;               // of nodes on the way to a Range
+constexpr int64_t kMostConstants = 1 << 16;  // elements of indices that are looked at
+constexpr int kMostSteps = 64;               // nodes that are looked at for one component
 
 // An integer tensor whose element is `start` plus its position along `axis`; -1: `start` everywhere.
 struct Line {
@@ -74,14 +74,26 @@ int64_t moved_axis(const Shape& from, const Shape& to, int64_t axis) {
   return -1;
 }
 
-std::optional<Line> line_of(const Graph& graph, ValueId id, int steps = 0) {
+// The line as a tensor of shape `to`, to which one of shape `from` broadcasts.
+std::optional<Line> broadcast(Line line, const Shape& from, const Shape& to) {
+  if (line.axis < 0) return line;
+  const Dim& extent = from[static_cast<size_t>(line.axis)];
+  line.axis += static_cast<int64_t>(to.size() - from.size());
+  if (extent == to[static_cast<size_t>(line.axis)]) return line;
+  if (!(extent == Dim(1))) return std::nullopt;
+  line.axis = -1;  // the first position, everywhere
+  return line;
+}
+
+// `steps`: how many nodes may still be looked at.
+std::optional<Line> line_of(const Graph& graph, ValueId id, int& steps) {
   const Value& value = graph.value(id);
+  if (--steps < 0) return std::nullopt;
   if (value.is_constant())
     return is_static(value.shape) ? line_of_constant(value.constant, to_extents(value.shape), 0, 1)
                                   : std::nullopt;
   if (const auto start = scalar_dim(graph, id)) return Line{*start};
-  if (value.producer == kNoNode || !graph.node(value.producer).epilogue.empty() || steps == kMostSteps)
-    return std::nullopt;
+  if (value.producer == kNoNode || !graph.node(value.producer).epilogue.empty()) return std::nullopt;
   const Node& node = graph.node(value.producer);
   if (std::holds_alternative<Range>(node.op)) {
     const auto start = scalar_dim(graph, node.inputs[0]), delta = scalar_dim(graph, node.inputs[2]);
@@ -89,26 +101,22 @@ std::optional<Line> line_of(const Graph& graph, ValueId id, int steps = 0) {
   }
   if (const auto* op = std::get_if<Pointwise>(&node.op)) {
     if (op->code != PointwiseCode::Add) return std::nullopt;
-    auto a = line_of(graph, node.inputs[0], steps + 1), b = line_of(graph, node.inputs[1], steps + 1);
+    auto a = line_of(graph, node.inputs[0], steps), b = line_of(graph, node.inputs[1], steps);
     if (!a || !b || (a->axis >= 0 && b->axis >= 0)) return std::nullopt;
     const size_t counts = a->axis >= 0 ? 0 : 1;
-    Line sum = counts == 0 ? *a : *b;
-    const Shape& shape = graph.value(node.inputs[counts]).shape;
-    if (sum.axis >= 0) sum.axis += static_cast<int64_t>(value.shape.size() - shape.size());
-    sum.start = a->start + b->start;
-    return sum;
+    const Line sum{a->start + b->start, counts == 0 ? a->axis : b->axis};
+    return broadcast(sum, graph.value(node.inputs[counts]).shape, value.shape);
   }
   const bool reshapes = std::holds_alternative<ReshapeOp>(node.op),
              casts = std::holds_alternative<Cast>(node.op);
   if (!reshapes && !casts && !std::holds_alternative<Expand>(node.op)) return std::nullopt;
   const Value& from = graph.value(node.inputs[0]);
-  if (casts && !(is_integer(from.dtype) && is_integer(value.dtype))) return std::nullopt;
-  auto line = line_of(graph, node.inputs[0], steps + 1);
+  const auto holds_positions = [](DType type) { return type == DType::Int32 || type == DType::Int64; };
+  if (casts && !(holds_positions(from.dtype) && holds_positions(value.dtype))) return std::nullopt;
+  auto line = line_of(graph, node.inputs[0], steps);
   if (!line || line->axis < 0) return line;
-  if (reshapes)
-    line->axis = moved_axis(from.shape, value.shape, line->axis);
-  else
-    line->axis += static_cast<int64_t>(value.shape.size() - from.shape.size());
+  if (!reshapes) return broadcast(*line, from.shape, value.shape);
+  line->axis = moved_axis(from.shape, value.shape, line->axis);
   return line->axis < 0 ? std::nullopt : line;
 }
 
@@ -126,9 +134,13 @@ std::optional<std::vector<Line>> lines_of(const Graph& graph, ValueId indices) {
   } else if (const auto* concat = producer_op<Concat>(graph, indices);
              concat &&
              positive_axis(graph, indices, concat->axis) + 1 == static_cast<int64_t>(value.shape.size())) {
-    for (const ValueId part : graph.node(value.producer).inputs) lines.push_back(line_of(graph, part));
+    for (const ValueId part : graph.node(value.producer).inputs) {
+      int steps = kMostSteps;
+      lines.push_back(line_of(graph, part, steps));
+    }
   } else if (count == 1) {
-    lines.push_back(line_of(graph, indices));
+    int steps = kMostSteps;
+    lines.push_back(line_of(graph, indices, steps));
   }
   if (count < 1 || static_cast<int64_t>(lines.size()) != count) return std::nullopt;
   std::vector<Line> all;
@@ -154,6 +166,7 @@ std::optional<std::vector<Part>> part_of(const Graph& graph, const Node& node) {
     Part part{Dim(0), x[i]};
     if (i < lines->size()) {
       const Line& line = (*lines)[i];
+      if (!(graph.value(node.inputs[1]).shape[i] == u[i])) return std::nullopt;
       // One position along the axis need not say so.
       if (line.axis != static_cast<int64_t>(i) && !(line.axis < 0 && u[i] == Dim(1))) return std::nullopt;
       part = {line.start, line.start + u[i]};
