@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random ONNX graphs on the oracle and on the CPU backend, against ONNX Runtime.
 
-usage: run.py --build build [--quantized] [--count N] [--seed N [--sequences]] [--all]
-Half as many graphs of sequences are made beside them. --seed: one graph, or one of sequences; it is reduced to the first node that differs,
-and written to random-SEED.onnx. --quantized: quantised graphs alone, which quantized.py judges. --all: 10,000 graphs, and 2,000
+usage: run.py --build build [--quantized] [--count N] [--seed N [--sequences | --spellings]] [--all]
+Half as many graphs of sequences and of exporters' spellings are made beside them. --seed: one graph, of those or the others; it is reduced
+to the first node that differs, and written to random-SEED.onnx. --quantized: quantised graphs alone, which quantized.py judges. --all: 10,000 graphs, and 2,000
 quantised ones.
 A graph that ONNX Runtime refuses is counted and left out.
 """
@@ -20,8 +20,10 @@ import generator
 import judge  # noqa: E402
 import quantized  # noqa: E402
 import sequences  # noqa: E402
+import spellings  # noqa: E402
 
 BACKENDS = ("oracle", "cpu")
+KINDS = {"sequences": sequences.make, "spellings": spellings.make}  # beside those of generator.py
 
 
 def write_value(path, value):
@@ -90,15 +92,15 @@ def run_float(build, count):
             cases = pathlib.Path(folder)
             for seed in range(start, min(start + 1000, count)):
                 refused += not write_case(cases / f"seed_{seed}", *generator.make(seed))
-                if seed % 2 == 0:
-                    refused += not write_case(cases / f"sequences_{seed}", *sequences.make(seed))
+                for kind, make in KINDS.items() if seed % 2 == 0 else ():
+                    refused += not write_case(cases / f"{kind}_{seed}", *make(seed))
             for backend in BACKENDS:
                 for case in run(build, cases, backend):
                     failed.setdefault(case["name"], f"{backend}: {case['result']}: {case['reason'][:300]}")
-    print(f"{count} graphs and {(count + 1) // 2} of sequences, {refused} refused by ONNX Runtime, {len(failed)} failed")
+    print(f"{count} graphs and {(count + 1) // 2} each of {' and '.join(KINDS)}, {refused} refused by ONNX Runtime, {len(failed)} failed")
     for name, reason in list(failed.items())[:20]:
         kind, seed = name.split("_")
-        flag = " --sequences" if kind == "sequences" else ""
+        flag = f" --{kind}" if kind in KINDS else ""
         print(f"  {name} {reason}\n    reduce it: tests/random_onnx/run.py --build build --seed {seed}{flag}")
     return not failed and refused <= count // 20
 
@@ -126,13 +128,14 @@ def main():
     parser.add_argument("--backends", help="of quantised graphs, as in cpu,cpu-bytes:avx2")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--quantized", action="store_true")
-    parser.add_argument("--sequences", action="store_true")
+    for kind in KINDS:
+        parser.add_argument(f"--{kind}", action="store_true")
     parser.add_argument("--all", action="store_true")
     args = parser.parse_args()
     build = args.build.resolve()
     backends = args.backends.split(",") if args.backends else quantized.BACKENDS
     if args.seed is not None:
-        make = sequences.make if args.sequences else generator.make
+        make = next((make for kind, make in KINDS.items() if getattr(args, kind)), generator.make)
         return 0 if (quantized.reduce(build, args.seed, backends) if args.quantized else reduce(build, args.seed, make)) else 1
     right = args.quantized or run_float(build, 10_000 if args.all else args.count or 500)
     if args.quantized or args.count is None:
