@@ -157,10 +157,18 @@ class Oracle {
     return in(origins) || (!node.origins.empty() && !in(kept_));
   }
 
-  static bool moves_operand(const Node& node, const Values& operands) {
-    const bool moves =
-        std::holds_alternative<ReshapeOp>(node.op) || std::holds_alternative<Transpose>(node.op);
-    return moves && operands.contains(node.inputs[0]);
+  // The node moves what the layer reads, alone or behind others that move it.
+  bool moves_operand(const Node& node, const Values& operands) const {
+    for (const Node* at = &node;;) {
+      const bool moves = std::holds_alternative<ReshapeOp>(at->op) ||
+                         std::holds_alternative<Transpose>(at->op) ||
+                         std::holds_alternative<Gather>(at->op) || std::holds_alternative<Slice>(at->op);
+      if (!moves) return false;
+      if (operands.contains(at->inputs[0])) return true;
+      const NodeId before = graph_.value(at->inputs[0]).producer;
+      if (before == kNoNode) return false;
+      at = &graph_.node(before);
+    }
   }
 
   const Graph& graph_;

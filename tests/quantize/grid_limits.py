@@ -20,13 +20,15 @@ def rounding_twice(path, scale):
     onnx.save(helper.make_model(helper.make_graph(nodes, "twice", info[:1], info[1:], constants), opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
 
 
-def rounding_behind_a_view(path, factor):
-    """A rounding that the engine does in front of the Flatten before it, on what a convolution with weights times `factor` gave."""
+def rounding_behind_a_view(path, factor, gathers):
+    """A rounding that the engine does in front of the Flatten before it, or of the Gathers of all there is, on what a convolution with weights times `factor` gave."""
     random = np.random.default_rng(5)
     arrays = {"w": factor * random.normal(size=(32, 8, 1, 1)), "s": np.array(0.004), "w2": random.normal(size=(32, 4))}
-    constants = [numpy_helper.from_array(np.float32(a), n) for n, a in arrays.items()] + [numpy_helper.from_array(np.array(128, np.uint8), "z")]
+    constants = [numpy_helper.from_array(np.float32(a), n) for n, a in arrays.items()] + [numpy_helper.from_array(np.array(128, np.uint8), "z"), numpy_helper.from_array(np.array(0), "first")]
+    view = [helper.make_node("Gather", ["p", "first"], ["p1"], "last", axis=3), helper.make_node("Gather", ["p1", "first"], ["f"], "next", axis=2)] if gathers else [
+        helper.make_node("Flatten", ["p"], ["f"], "flatten")]
     nodes = [helper.make_node("Conv", ["input", "w"], ["c"], "conv"), helper.make_node("GlobalAveragePool", ["c"], ["p"], "pool"),
-             helper.make_node("Flatten", ["p"], ["f"], "flatten"), helper.make_node("QuantizeLinear", ["f", "s", "z"], ["q"], "q"),
+             *view, helper.make_node("QuantizeLinear", ["f", "s", "z"], ["q"], "q"),
              helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"], "dq"), helper.make_node("MatMul", ["d", "w2"], ["output"], "product")]
     info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("input", [1, 8, 6, 6]), ("output", [1, 4]))]
     onnx.save(helper.make_model(helper.make_graph(nodes, "view", info[:1], info[1:], constants), opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
@@ -59,13 +61,14 @@ def run(t):
     one_step = 0.0041 / np.sqrt(1024) / 0.3  # of one element, relative to all
     t.check(found.get("passed") and rounds and all(one_step / 2 < l["limit"] < 0.05 for l in rounds), f"the limit of a layer on a grid, {one_step:.1e} is one step: {found}")
 
-    rounding_behind_a_view(t.folder / "view.onnx", 1)
-    rounding_behind_a_view(t.folder / "other_view.onnx", 1.1)
-    built = t.run("--onnx=other_view.onnx", "--saveEngine=view.engine", *QUICK)
-    t.check(built.code == 0, "view", built)
-    found = diff(t, "view.onnx", "view.engine")
-    rounds = [l for l in found["layers"] if "q" in l["onnx_nodes"]]
-    t.check(rounds and not any(l["bad"] for l in rounds) and any(l["bad"] for l in found["layers"]), f"a rounding is judged by what its layer reads: {found}")
+    for gathers in (False, True):
+        rounding_behind_a_view(t.folder / "view.onnx", 1, gathers)
+        rounding_behind_a_view(t.folder / "other_view.onnx", 1.1, gathers)
+        built = t.run("--onnx=other_view.onnx", "--saveEngine=view.engine", *QUICK)
+        t.check(built.code == 0, "view", built)
+        found = diff(t, "view.onnx", "view.engine")
+        rounds = [l for l in found["layers"] if "q" in l["onnx_nodes"]]
+        t.check(rounds and not any(l["bad"] for l in rounds) and any(l["bad"] for l in found["layers"]), f"a rounding is judged by what its layer reads: {found}")
 
     sizes_of_the_run(t.folder / "sizes.onnx")
     built = t.run("--onnx=sizes.onnx", "--saveEngine=sizes.engine", *QUICK)
