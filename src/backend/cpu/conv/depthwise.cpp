@@ -71,10 +71,18 @@ int64_t reach(const WindowAxis& axis) {
 int64_t window_columns(const WindowAxis& x) {
   return (x.output - 1) * x.stride + reach(x);
 }
+// The rows under a window are not more than memory is there for (a dilation may be of any size).
+bool rows_fit(const WindowAxis& y, const WindowAxis& x, int64_t lanes) {
+  constexpr double kMostBytes = 64 << 20;
+  return 4.0 * static_cast<double>(reach(y)) * static_cast<double>(window_columns(x)) *
+             static_cast<double>(lanes) <=
+         kMostBytes;
+}
 }  // namespace
 
 bool DenseRows::suit_whole(DType type, const WindowAxis& y, const WindowAxis& x, int64_t pixel,
                            int64_t lanes) {
+  if (!rows_fit(y, x, lanes)) return false;
   const bool fast = (x.kernel == 3 || x.kernel == 5 || x.kernel == 7) && x.dilation == 1 && x.stride <= 2;
   if (!fast) return y.kernel * x.kernel > 1;
   if (type == DType::BFloat16) return y.dilation == 1 && 2 * y.stride <= y.kernel;
@@ -82,7 +90,7 @@ bool DenseRows::suit_whole(DType type, const WindowAxis& y, const WindowAxis& x,
 }
 bool DenseRows::suit_some(DType type, const WindowAxis& y, const WindowAxis& x, int64_t pixel,
                           int64_t lanes) {
-  return pixel % lanes != 0 || suit_whole(type, y, x, pixel, lanes);
+  return (pixel % lanes != 0 && rows_fit(y, x, lanes)) || suit_whole(type, y, x, pixel, lanes);
 }
 // A third of L1, or one row.
 int64_t DenseRows::rows_ahead(const WindowAxis& y, const WindowAxis& x, int64_t lanes) {

@@ -38,6 +38,7 @@ TEST(DepthwiseTactics, WindowsStridesAndTails) {
     for (const int64_t stride : {1, 3})
       EXPECT_GE(check_layer(depthwise_tactics(), depthwise(24, 14, 29, kernel, stride)), 4);
   EXPECT_GE(check_layer(depthwise_tactics(), depthwise(24, 14, 29, 5, 2, 3)), 4);
+  EXPECT_GE(check_layer(depthwise_tactics(), depthwise(24, 2, 3, 3, 1, 3000)), 4);  // too far apart for that
 }
 
 TEST(DepthwiseTactics, Epilogues) {

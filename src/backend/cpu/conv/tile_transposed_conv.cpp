@@ -29,7 +29,8 @@ namespace lathe::cpu {
 namespace {
 
 constexpr std::string_view kTileTransposedRunner = "TileTransposedConvolution";
-constexpr int kAxes = 3;               // z, y, x
+constexpr int kAxes = 3;  // z, y, x
+constexpr int64_t kMostPhases = 4096;
 constexpr int64_t kFewestFilters = 9;  // below, most of a panel's 16 columns are padding
 
 // The taps of a phase along one axis: `phase`, `phase` + stride and so on.
@@ -437,6 +438,11 @@ Support supports_tile_transposed(const LayerQuery& query, DType type, const Mach
   if (op.groups != 1) return Support::no("groups");
   if (!all_are(op.dilations, 1)) return Support::no("a dilation");
   if (x.shape.size() < 3 || x.shape.size() > 5) return Support::no("not one to three spatial dims");
+  int64_t phases = 1;
+  for (const int64_t stride : op.strides) {
+    if (stride > kMostPhases / phases) return Support::no("strides of more than 4096 phases");
+    phases *= stride;
+  }
   if (w.shape[1].value() < kFewestFilters)
     return Support::no("fewer than " + std::to_string(kFewestFilters) + " filters");
   if (type == DType::BFloat16 && w.shape[0].value() % 2 != 0)

@@ -99,6 +99,8 @@ TEST(TileTransposedConv, SaysWhyNot) {
   EXPECT_NE(reason({.kernel = {3, 3}}, {1, 16, 6, 6}, 3).find("fewer than 9 filters"), std::string::npos);
   EXPECT_NE(reason({.kernel = {3, 3}, .dilations = {2, 1}}, {1, 16, 6, 6}, 16).find("a dilation"),
             std::string::npos);
+  EXPECT_NE(reason({.kernel = {1, 1}, .strides = {1 << 20, 1}}, {1, 16, 1, 1}, 16).find("phases"),
+            std::string::npos);
 }
 
 }  // namespace
