@@ -107,10 +107,11 @@ int64_t DenseRows::floats(const WindowAxis& y, const WindowAxis& x, int64_t lane
 
 DenseRows::DenseRows(const DepthwiseTable& table, const WindowAxis& y, const WindowAxis& x, float* memory)
     : table_(table), y_(y), x_(x), memory_(memory), columns_(window_columns(x)) {
-  const int64_t data_end = std::min(columns_, x.pad_begin + x.input);
+  // With a long stride the windows may end before the data begins.
+  const int64_t data = std::min(columns_, x.pad_begin), data_end = std::min(columns_, x.pad_begin + x.input);
   for (int64_t row = 0; row < ring_rows(y, x, table.vector); ++row) {
     float* at = memory + row * columns_ * table.vector;
-    std::fill_n(at, x.pad_begin * table.vector, 0.0f);
+    std::fill_n(at, data * table.vector, 0.0f);
     std::fill(at + data_end * table.vector, at + columns_ * table.vector, 0.0f);
   }
 }
@@ -123,7 +124,7 @@ void DenseRows::run(DepthwiseRows& plain, const std::vector<WindowRows>& window_
   const auto* in = static_cast<const std::byte*>(plain.in);
   auto* out = static_cast<std::byte*>(plain.out);
   const int64_t out_row_bytes = plain.out_row_stride * (plain.out_stored == Stored::F32 ? 4 : 2);
-  const int64_t columns = std::min(x_.input, columns_ - x_.pad_begin);
+  const int64_t columns = std::clamp<int64_t>(columns_ - x_.pad_begin, 0, x_.input);
   DepthwiseRows d = plain;
   d.in = memory_;
   d.stored = Stored::F32;
@@ -131,10 +132,15 @@ void DenseRows::run(DepthwiseRows& plain, const std::vector<WindowRows>& window_
   d.in_width = columns_;
   d.pad = d.inside_begin = 0;
   d.inside_end = d.out_width;
-  int64_t ready = window_rows[static_cast<size_t>(begin)].first_row, slot = ready % ring.ring;
+  // With a dilation windows near the border may want higher rows than the one in front of them.
+  int64_t ready = y_.input;
+  for (int64_t o = begin; o < end; ++o)
+    if (const WindowRows& window = window_rows[static_cast<size_t>(o)]; window.count > 0)
+      ready = std::min(ready, window.first_row);
+  int64_t slot = ready % ring.ring;
   for (int64_t o = begin, n = 0; o < end; o += n) {
     n = std::min(ahead, end - o);
-    int64_t last = -1;  // the lowest row that a window wants; with a dilation not always the last window
+    int64_t last = -1;  // for the same reason not always the last window's
     for (int64_t row = o; row < o + n; ++row) {
       const WindowRows& window = window_rows[static_cast<size_t>(row)];
       if (window.count > 0) last = std::max(last, window.first_row + (window.count - 1) * y_.dilation);

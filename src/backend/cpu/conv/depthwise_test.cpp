@@ -39,6 +39,11 @@ TEST(DepthwiseTactics, WindowsStridesAndTails) {
       EXPECT_GE(check_layer(depthwise_tactics(), depthwise(24, 14, 29, kernel, stride)), 4);
   EXPECT_GE(check_layer(depthwise_tactics(), depthwise(24, 14, 29, 5, 2, 3)), 4);
   EXPECT_GE(check_layer(depthwise_tactics(), depthwise(24, 2, 3, 3, 1, 3000)), 4);  // too far apart for that
+  // A member begins with a window that wants a lower row than the one behind it.
+  EXPECT_GE(check_layer(depthwise_tactics(), depthwise(64, 3, 400, 5, 1, 2)), 4);
+  LayerCase padding = depthwise(24, 2, 2, 3, 10);  // no window reaches the data
+  std::get<Conv>(padding.op).pads_begin = {10, 10};
+  EXPECT_GE(check_layer(depthwise_tactics(), padding), 4);
 }
 
 TEST(DepthwiseTactics, Epilogues) {

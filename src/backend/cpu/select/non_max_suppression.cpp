@@ -45,7 +45,6 @@ class PreparedNms final : public PreparedLayer {
   std::array<bool, kNmsInputs> given{};
   int64_t batches = 0, classes = 0, count = 0, per_class = 0;
   int threads = 1;
-
   Isa isa = Isa::Avx2;
 
   int64_t tasks() const { return batches * classes; }
