@@ -90,8 +90,9 @@ void onednn_append_eltwise(dnnl::post_ops& list, dnnl::algorithm algorithm, floa
 
 namespace {
 
-// Code of one kernel, twice while it grows, and descriptors, for as many threads as compile at once.
-constexpr size_t kOnednnBytes = size_t{16} << 20;
+// Code of one kernel, twice while it grows, and descriptors, for as many threads as compile at once; and what
+// these allocate themselves, weights that they pack, between the question and the call.
+constexpr size_t kOnednnBytes = size_t{48} << 20;
 
 }  // namespace
 
