@@ -275,10 +275,7 @@ class AmxConvKernel final : public LayerKernel {
     const bool in_parts = variant_.in_parts;
     bias_offset_ = packed_bytes(DType::BFloat16, in_parts, k * padded);
     packed_ = pack.packed("weights", bias_offset_ + dtype_bytes(DType::Float32, padded), [&] {
-      const bool has_bias = node.has_op_input(2);
-      const std::vector<float> bias =
-          bias_of(query, has_bias ? query.graph.value(node.inputs[2]).constant : Tensor(),
-                  plan_.value_or(TailPlan{}), n_, padded);
+      const std::vector<float> bias = bias_of(query, plan_.value_or(TailPlan{}), n_, padded);
       const std::vector<double> values = w.constant.to_doubles();
       std::vector<std::byte> bytes(static_cast<size_t>(bias_offset_) + bias.size() * sizeof(float));
       const auto weight = [&](int64_t at, int64_t column) {

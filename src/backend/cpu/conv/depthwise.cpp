@@ -378,11 +378,9 @@ class DepthwiseKernel final : public LayerKernel {
                   padded = (channels + lanes - 1) / lanes * lanes;
     const int64_t taps = element_count(Extents(extents.begin() + 1, extents.end()));
     weights_ = pack.packed("weights", dtype_bytes(DType::Float32, padded * (taps + 1)), [&] {
-      const bool has_bias = node.has_op_input(2);
-      const Tensor bias = has_bias ? query.graph.value(node.inputs[2]).constant : Tensor();
       const std::vector<float> packed =
           pack_depthwise(query.graph.value(node.inputs[1]).constant, lanes,
-                         bias_of(query, bias, plan_.value_or(TailPlan{}), channels, padded));
+                         bias_of(query, plan_.value_or(TailPlan{}), channels, padded));
       std::vector<std::byte> bytes(packed.size() * sizeof(float));
       std::memcpy(bytes.data(), packed.data(), bytes.size());
       return bytes;

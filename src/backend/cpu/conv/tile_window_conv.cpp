@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/cpu/conv/tile_conv_tactics.h"
 #include "backend/cpu/tile/product_shares.h"
 #include "backend/cpu/tile/tile_panels.h"
 #include "backend/cpu/vector/own_tactic.h"
@@ -236,9 +237,7 @@ class TileWindowKernel final : public LayerKernel {
     const int64_t padded = round_up(n_, tile_matmul_table(type_).panel / 2);
     bias_offset_ = dtype_bytes(type_, depth * padded);
     packed_ = pack.packed("weights", bias_offset_ + dtype_bytes(DType::Float32, padded), [&] {
-      const bool has_bias = node.has_op_input(2);
-      const Tensor given = has_bias ? query.graph.value(node.inputs[2]).constant : Tensor();
-      const std::vector<float> bias = bias_of(query, given, plan_, n_, padded);
+      const std::vector<float> bias = bias_of(query, plan_, n_, padded);
       std::vector<std::byte> bytes(static_cast<size_t>(bias_offset_) + bias.size() * 4);
       const float* from = w.constant.data<float>().data();
       pack_columns(bytes.data(), type_, depth, n_, [&](int64_t k, int64_t column) {
@@ -278,46 +277,21 @@ class TileWindowKernel final : public LayerKernel {
   std::span<const std::byte> packed_;
 };
 
-Support supports_tile_window_conv(const LayerQuery& query, DType type, const Machine& machine) {
+Support supports_tile_window_conv(const LayerQuery& query) {
   const Node& node = query.layer();
-  const Value &x = query.graph.value(node.inputs[0]), &w = query.graph.value(node.inputs[1]);
-  if (!machine.has(CpuFeature::Avx512)) return Support::no("needs AVX-512");
-  if (type == DType::BFloat16 && !machine.has(CpuFeature::Bf16)) return Support::no("needs AVX512-BF16");
-  if (!w.is_constant()) return Support::no("the weights are not constant");
-  if (w.constant.dtype() != DType::Float32) return Support::no("the weights are not FP32");
-  if (node.has_op_input(2) && !query.graph.value(node.inputs[2]).is_constant())
-    return Support::no("the bias is not constant");
-  if (x.shape.size() != 4) return Support::no("not two spatial dims");
-  if (w.shape[1].value() < kFewestChannels)
+  if (query.graph.value(node.inputs[0]).shape.size() != 4) return Support::no("not two spatial dims");
+  if (query.graph.value(node.inputs[1]).shape[1].value() < kFewestChannels)
     return Support::no("fewer than " + std::to_string(kFewestChannels) + " channels");
-  if (type == DType::BFloat16 && w.shape[1].value() % 2 != 0)
-    return Support::no("BF16 in pairs along an odd number of channels");
-  if (!plan_register_tail(query, 1)) return Support::no("the epilogue cannot be applied in registers");
   return {};
 }
 
 std::vector<Tactic> list_tile_window_conv(const LayerQuery& query, const Machine& machine) {
   const auto* op = std::get_if<Conv>(&query.layer().op);
   if (!op || op->groups != 1 || is_pixel_conv(*op)) return {};
-  const std::optional<TailPlan> plan = plan_register_tail(query, 1);
-  std::vector<Tactic> tactics;
-  const auto add = [&](DType from, DType to, std::string name) {
-    Tactic t = typed_tactic(query, kTileWindowConvRunner, std::move(name), {from, kChannelsLast},
-                            {to, kChannelsLast});
-    for (size_t i = 1; i < query.layer().op_input_count(); ++i) t.inputs[i] = {};
-    if (const Support s = supports_tile_window_conv(query, from, machine); !s.ok) t.support = s;
-    write_over_operand(plan, t);
-    tactics.push_back(std::move(t));
-  };
-  const std::vector<DType> types = layer_types(query);
-  const bool wide = std::find(types.begin(), types.end(), DType::Float32) != types.end();
-  for (const DType type : types) {
-    if (type == DType::Float32) add(type, type, "tile_conv_f32_avx512");
-    if (type != DType::BFloat16) continue;
-    add(type, type, "tile_conv_avx512_bf16");
-    if (wide) add(type, DType::Float32, "tile_conv_avx512_bf16");
-  }
-  return tactics;
+  return list_tile_conv(query, machine,
+                        {.runner = kTileWindowConvRunner, .name = "tile_conv", .support = [&] {
+                           return supports_tile_window_conv(query);
+                         }});
 }
 
 std::unique_ptr<LayerKernel> make_tile_window_conv(const LayerQuery& query, const Tactic& tactic,

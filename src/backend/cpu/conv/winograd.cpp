@@ -229,9 +229,7 @@ class WinogradKernel final : public LayerKernel {
     out_channels_ = w.shape[0].value();
     in_channels_ = w.shape[1].value();
     packed_ = pack.packed("weights", bytes(), [&] {
-      const bool has_bias = node.has_op_input(2);
-      const Tensor bias = has_bias ? query.graph.value(node.inputs[2]).constant : Tensor();
-      return pack_weights(w.constant, bias_of(query, bias, plan_, out_channels_, out_channels_));
+      return pack_weights(w.constant, bias_of(query, plan_, out_channels_, out_channels_));
     });
   }
 

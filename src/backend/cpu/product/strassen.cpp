@@ -298,9 +298,7 @@ class StrassenKernel final : public LayerKernel {
     // Constants above a size are gone when an engine is loaded: what the tail adds is in the packed bias.
     const int64_t packed_floats = matrices_ * (k_ * n_ + n_);
     packed_ = pack.packed("weights", dtype_bytes(DType::Float32, packed_floats), [&] {
-      const bool has_bias = node.has_op_input(2);
-      const Tensor bias = has_bias ? query.graph.value(node.inputs[2]).constant : Tensor();
-      const std::vector<float> sums = bias_of(query, bias, plan_.value_or(TailPlan{}), n_, n_, matrices_);
+      const std::vector<float> sums = bias_of(query, plan_.value_or(TailPlan{}), n_, n_, matrices_);
       std::vector<std::byte> bytes = pack_matrices(w.constant, transposed, matrices_, k_, n_,
                                                    table_for(isa_).panel, static_cast<int64_t>(sums.size()));
       std::memcpy(bytes.data() + matrices_ * k_ * n_ * 4, sums.data(), sums.size() * sizeof(float));

@@ -334,16 +334,14 @@ class TileMatMulKernel final : public LayerKernel {
     n_ = w.shape[conv_ ? 0 : w.shape.size() - (transposed ? 2 : 1)].value();
     k_ = w.shape[conv_ ? 1 : w.shape.size() - (transposed ? 1 : 2)].value();
     const DType type = tactic.inputs[0].dtype;
-    const bool has_bias = node.has_op_input(2);
     const int64_t padded = round_up(n_, tile_matmul_table(type).panel / 2);
     for (size_t d = 0; !conv_ && d + 2 < w.shape.size(); ++d) matrices_ *= w.shape[d].value();
     bias_offset_ = packed_bytes(type, in_parts, matrices_ * k_ * padded);
     // Constants above a size are gone when an engine is loaded: what the tail adds is in the packed bias.
     const int64_t size = bias_offset_ + dtype_bytes(DType::Float32, matrices_ * padded);
     packed_ = pack.packed("weights", size, [&] {
-      const Tensor bias = has_bias ? query.graph.value(node.inputs[2]).constant : Tensor();
       return pack_weights(w.constant, type, in_parts, transposed, matrices_, k_, n_,
-                          bias_of(query, bias, plan_.value_or(TailPlan{}), n_, padded, matrices_));
+                          bias_of(query, plan_.value_or(TailPlan{}), n_, padded, matrices_));
     });
   }
 

@@ -170,13 +170,10 @@ class IntegerDepthwiseKernel final : public LayerKernel {
   void write(const LayerQuery& query, int64_t all, int64_t groups, int64_t padded, std::byte* weights,
              std::byte* rest) const {
     const std::vector<int16_t> integers = integer_weights(query.graph.value(query.layer().inputs[1]), 0);
-    const bool has_bias = node_.has_op_input(2);
     TailPlan added;
     if (plan_) added.added_to_bias = plan_->added_to_bias;
     const std::vector<float> scales = product_scales(query, channels_),
-                             bias = bias_of(query,
-                                            has_bias ? query.graph.value(node_.inputs[2]).constant : Tensor(),
-                                            added, channels_, channels_);
+                             bias = bias_of(query, added, channels_, channels_);
     auto* const scale = reinterpret_cast<float*>(rest);
     auto* const zero_products = reinterpret_cast<int32_t*>(scale + 2 * padded);
     const std::vector<float> factors = plan_ ? factors_of(*plan_, query, channels_) : std::vector<float>();

@@ -337,11 +337,9 @@ class IntegerKernel final : public LayerKernel {
   }
 
   std::vector<float> bias_values(const LayerQuery& query, int64_t channels) const {
-    const bool has_bias = node_.has_op_input(2);
     TailPlan added;
     if (plan_) added.added_to_bias = plan_->added_to_bias;
-    return bias_of(query, has_bias ? query.graph.value(node_.inputs[2]).constant : Tensor(), added, channels,
-                   channels);
+    return bias_of(query, added, channels, channels);
   }
 
   const Node node_;

@@ -157,5 +157,11 @@ std::vector<float> bias_of(const LayerQuery& query, const Tensor& bias, const Ta
     add(query.graph.value(query.layer().inputs[static_cast<size_t>(input)]).constant);
   return {sum.begin(), sum.end()};
 }
+std::vector<float> bias_of(const LayerQuery& query, const TailPlan& plan, int64_t channels, int64_t padded,
+                           int64_t matrices) {
+  const Node& node = query.layer();
+  const Tensor bias = node.has_op_input(2) ? query.graph.value(node.inputs[2]).constant : Tensor();
+  return bias_of(query, bias, plan, channels, padded, matrices);
+}
 
 }  // namespace lathe::cpu

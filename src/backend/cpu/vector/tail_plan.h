@@ -48,5 +48,8 @@ void suit(RegisterTail& tail, const Machine& machine);
 // absent) plus the plan's.
 std::vector<float> bias_of(const LayerQuery& query, const Tensor& bias, const TailPlan& plan,
                            int64_t channels, int64_t padded, int64_t matrices = 1);
+// The same for a product's or convolution's own bias, its third operand.
+std::vector<float> bias_of(const LayerQuery& query, const TailPlan& plan, int64_t channels, int64_t padded,
+                           int64_t matrices = 1);
 
 }  // namespace lathe::cpu
