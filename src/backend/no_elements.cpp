@@ -26,6 +26,9 @@ bool holds_data(const Node& node, size_t operand) {
   return node.inputs[operand] != kNoValue &&
          (operand < data_operands(node) || operand >= node.op_input_count());
 }
+bool is_scatter(const Node& node) {
+  return std::holds_alternative<ScatterElements>(node.op) || std::holds_alternative<ScatterND>(node.op);
+}
 
 }  // namespace
 
@@ -45,12 +48,6 @@ bool may_list(std::string_view runner, const LayerQuery& query) {
          std::holds_alternative<Reformat>(query.layer().op) || !bodies_of(query.layer().op).empty() ||
          !has_empty_operand(query);
 }
-
-namespace {
-bool is_scatter(const Node& node) {
-  return std::holds_alternative<ScatterElements>(node.op) || std::holds_alternative<ScatterND>(node.op);
-}
-}  // namespace
 
 bool makes_elements_of_none(const Node& node, std::span<const Extents> inputs,
                             std::span<const Extents> outputs) {

@@ -78,6 +78,13 @@ Tensor ConstantMaker::evaluate(const Tensor& wanted) {
 
 }  // namespace
 
+Tensor evaluate_constant(Op op, const std::vector<Tensor>& inputs, DType dtype, ThreadPool* pool) {
+  Node node;
+  node.op = std::move(op);
+  Tensor result = evaluate_node(node, {.inputs = inputs, .pool = pool}, dtype)[0];
+  return made_by(std::move(result), std::move(node.op), inputs);
+}
+
 bool has_unmade_constants(const Graph& graph) {
   for (size_t v = 0; v < graph.value_count(); ++v)
     if (is_unmade(graph.value(static_cast<ValueId>(v)).constant)) return true;

@@ -12,6 +12,8 @@
 
 namespace lathe {
 
+// The result of one node on constants, with its recipe.
+Tensor evaluate_constant(Op op, const std::vector<Tensor>& inputs, DType dtype, ThreadPool* pool);
 // Whether a constant of the graph has a recipe in place of bytes.
 bool has_unmade_constants(const Graph& graph);
 // Gives all constants of the graph their bytes.

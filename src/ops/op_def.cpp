@@ -60,15 +60,16 @@ const Value& InferContext::input(size_t i) const {
   return *inputs[i];
 }
 
-std::optional<Shape> InferContext::contents(size_t i) const {
-  if (!has(i)) return std::nullopt;
-  const Value& value = *inputs[i];
+std::optional<Shape> contents_of(const Value& value) {
   if (value.contents) return value.contents;
   if (!value.is_constant() || is_float(value.dtype) || value.constant.size() > kMaxContents)
     return std::nullopt;
   if (value.constant.size() > 0 && !value.constant.has_bytes()) return std::nullopt;  // packed by a tactic
   const std::vector<int64_t> elements = value.constant.to_int64s();
   return to_shape(elements);
+}
+std::optional<Shape> InferContext::contents(size_t i) const {
+  return has(i) ? contents_of(*inputs[i]) : std::nullopt;
 }
 
 std::string InferContext::dim_name(std::string_view suffix) const {

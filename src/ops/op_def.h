@@ -23,6 +23,9 @@ struct ResultInfo {
   std::optional<Shape> contents = std::nullopt;  // small integer tensors whose elements are known dims
 };
 
+// Elements of a small integer tensor as dims: from a constant or from `contents`.
+std::optional<Shape> contents_of(const Value& value);
+
 struct InferContext {
   std::string_view node_name;
   std::span<const Value* const> inputs;  // null: absent; only the operator's own inputs
@@ -31,8 +34,7 @@ struct InferContext {
   bool has(size_t i) const { return i < inputs.size() && inputs[i] != nullptr; }
   const Value& input(size_t i) const;  // throws Input: "<node> needs input i"
   int64_t rank(size_t i) const { return static_cast<int64_t>(input(i).shape.size()); }
-  // Elements of a small integer input as dims: from a constant or from `contents`.
-  std::optional<Shape> contents(size_t i) const;
+  std::optional<Shape> contents(size_t i) const;  // contents_of() the input
   // A fresh name for a data-dependent dim: "<node>.<suffix>".
   std::string dim_name(std::string_view suffix) const;
 };

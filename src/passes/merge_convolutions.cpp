@@ -9,8 +9,7 @@
 // window holds the other, nor for weights on grids. A plain x stays what it is: 1 + w has fewer digits of w.
 #include <algorithm>
 
-#include "ir/recipe.h"
-#include "ops/op_def.h"
+#include "ops/make_constants.h"
 #include "ops/window.h"
 #include "passes/channel_scale.h"
 #include "passes/match.h"
@@ -83,14 +82,6 @@ std::optional<Ints> place_inside(const Conv& outer, const Conv& inner) {
   return place;
 }
 
-Tensor evaluated(PassContext& context, Op op, const std::vector<Tensor>& inputs) {
-  Node node;
-  node.op = op;
-  const DType type = inputs[0].dtype();
-  return made_by(evaluate_node(node, {.inputs = inputs, .pool = &context.pool}, type)[0], std::move(op),
-                 inputs);
-}
-
 // `small` with zeros around it, as large as weights of `extents`; its first tap lies at `place`.
 Tensor padded_to(PassContext& context, const Tensor& small, const Extents& extents, const Ints& place) {
   if (small.extents() == extents) return small;
@@ -99,7 +90,7 @@ Tensor padded_to(PassContext& context, const Tensor& small, const Extents& exten
     pads[2 + i] = Dim(place[i]);
     pads[extents.size() + 2 + i] = Dim(extents[2 + i] - small.extents()[2 + i] - place[i]);
   }
-  return evaluated(context, Pad{.pads = std::move(pads)}, {small});
+  return evaluate_constant(Pad{.pads = std::move(pads)}, {small}, small.dtype(), &context.pool);
 }
 
 // What is added to the weights and biases of a convolution.
@@ -108,10 +99,12 @@ struct Addend {
   std::vector<double> bias;
 };
 
-Addend addend_of_conv(const Graph& graph, PassContext& context, NodeId conv, const Extents& extents,
-                      const Ints& place) {
-  const Node& node = graph.node(conv);
-  Addend addend{.weights = padded_to(context, graph.value(node.inputs[1]).constant, extents, place)};
+std::optional<Addend> addend_of_conv(const Graph& graph, PassContext& context, NodeId conv, NodeId other) {
+  const Node& node = graph.node(other);
+  const Value &own = graph.value(graph.node(conv).inputs[1]), &weights = graph.value(node.inputs[1]);
+  const auto place = place_inside(std::get<Conv>(graph.node(conv).op), std::get<Conv>(node.op));
+  if (!place || weights.dtype != own.dtype) return std::nullopt;
+  Addend addend{.weights = padded_to(context, weights.constant, own.constant.extents(), *place)};
   if (node.has_op_input(2)) addend.bias = graph.value(node.inputs[2]).constant.to_doubles();
   return addend;
 }
@@ -158,8 +151,8 @@ void add_to(Graph& graph, PassContext& context, NodeId conv, const Addend& adden
   }
   const DType type = weights.dtype;
   const ValueId sum = editor.add_constant(
-      weights.name + "_sum",
-      evaluated(context, Pointwise{.code = PointwiseCode::Add}, {weights.constant, addend.weights}));
+      weights.name + "_sum", evaluate_constant(Pointwise{.code = PointwiseCode::Add},
+                                               {weights.constant, addend.weights}, type, &context.pool));
   std::vector<ValueId> inputs = {given[0], sum};
   if (!bias.empty())
     inputs.push_back(editor.add_constant(
@@ -176,27 +169,22 @@ void leave_sum(Graph& graph, NodeId conv, NodeId sum, ValueId other) {
   remove_if_unread(graph, sum);
 }
 
+std::optional<Addend> addend_of(const Graph& graph, PassContext& context, NodeId conv, NodeId term) {
+  if (mergeable(graph, term)) return addend_of_conv(graph, context, conv, term);
+  return addend_of_norm(graph, conv, term);
+}
+
 bool merge_into(Graph& graph, PassContext& context, NodeId id) {
-  const Conv* conv = mergeable(graph, id);
-  if (!conv) return false;
+  if (!mergeable(graph, id)) return false;
   const ValueId image = graph.node(id).inputs[0];
-  const Extents extents = graph.value(graph.node(id).inputs[1]).constant.extents();
   for (const NodeId term : other_terms(graph, id)) {
     if (graph.node(term).inputs.empty() || graph.node(term).inputs[0] != image) continue;
-    std::optional<Addend> addend;
-    if (const Conv* other = mergeable(graph, term)) {
-      const auto place = place_inside(*conv, *other);
-      if (place &&
-          graph.value(graph.node(term).inputs[1]).dtype == graph.value(graph.node(id).inputs[1]).dtype)
-        addend = addend_of_conv(graph, context, term, extents, *place);
-    } else if (plain_op<BatchNorm>(graph, term)) {
-      addend = addend_of_norm(graph, id, term);
-    }
     const NodeId sum = sum_of(graph, result_of(graph, term));
     const ValueId other = other_operand(graph, sum, result_of(graph, term));
-    const bool can_leave =
-        other == result_of(graph, id) || GraphEditor(graph).can_replace_uses(result_of(graph, sum), other);
-    if (!addend || !can_leave || !context.may_change()) continue;
+    if (other != result_of(graph, id) && !GraphEditor(graph).can_replace_uses(result_of(graph, sum), other))
+      continue;
+    const std::optional<Addend> addend = addend_of(graph, context, id, term);
+    if (!addend || !context.may_change()) continue;
     context.report_fusion(graph, id, term);
     add_to(graph, context, id, *addend);
     GraphEditor(graph).absorb(id, term);

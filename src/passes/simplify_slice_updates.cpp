@@ -13,6 +13,7 @@
 #include <algorithm>
 
 #include "ops/contents.h"
+#include "ops/op_def.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -53,12 +54,8 @@ std::optional<Line> line_of_constant(const Tensor& tensor, const Extents& extent
 }
 
 std::optional<Dim> scalar_dim(const Graph& graph, ValueId id) {
-  const Value& value = graph.value(id);
-  if (value.contents && value.contents->size() == 1) return value.contents->front();
-  if (!value.is_constant() || !value.constant.has_bytes() || value.constant.size() != 1 ||
-      !is_integer(value.dtype))
-    return std::nullopt;
-  return Dim(value.constant.to_int64s()[0]);
+  const std::optional<Shape> contents = contents_of(graph.value(id));
+  return contents && contents->size() == 1 ? std::optional(contents->front()) : std::nullopt;
 }
 
 // The axis of `to` that an axis of `from` becomes when dims of one come and go; -1: none.

@@ -21,8 +21,8 @@
 #include <map>
 #include <set>
 
-#include "ir/recipe.h"
 #include "ops/build.h"
+#include "ops/make_constants.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -145,12 +145,7 @@ class Widening {
   // In place, or a copy where the narrow constant is an output of the graph.
   void widen_constant(ValueId id) {
     const Value value = graph_.value(id);
-    Node cast;
-    cast.op = Cast{DType::Float32};
-    cast.outputs = {id};
-    const std::vector<Tensor> inputs = {value.constant};
-    Tensor wide = made_by(evaluate_node(cast, {.inputs = inputs, .pool = &context_.pool}, DType::Float32)[0],
-                          cast.op, inputs);
+    Tensor wide = evaluate_constant(Cast{DType::Float32}, {value.constant}, DType::Float32, &context_.pool);
     if (!graph_.is_output(id)) return editor_.set_constant(id, std::move(wide));
     const ValueId copy = editor_.add_constant(value.name + "_widened", std::move(wide));
     for (const NodeId user : graph_.users(id)) replace_operand(user, id, copy);

@@ -50,9 +50,9 @@ class PreparedNms final : public PreparedLayer {
   int64_t tasks() const { return batches * classes; }
   int64_t room() const { return round_up(per_class, kOverlapLanes); }  // for boxes selected
   // How many each task selected, and which; per member the boxes selected and the candidates.
+  int64_t box_bytes() const { return NmsBoxes::kCoordinates * room() * 4; }
   int64_t member_bytes() const {
-    return round_up(NmsBoxes::kCoordinates * room() * 4, 64) +
-           round_up(count * static_cast<int64_t>(sizeof(NmsCandidate)), 64);
+    return box_bytes() + round_up(count * static_cast<int64_t>(sizeof(NmsCandidate)), 64);
   }
   int64_t shared_bytes() const { return round_up(8 * tasks() * (1 + per_class), 64); }
   size_t scratch_bytes() const override {
@@ -136,7 +136,7 @@ class PreparedNms final : public PreparedLayer {
                  int64_t* selected) const {
     const OverlapTable& table = isa == Isa::Avx2 ? overlap_table_avx2() : overlap_table_avx512();
     NmsBoxes boxes{.memory = reinterpret_cast<float*>(memory), .room = room()};
-    auto* order = reinterpret_cast<NmsCandidate*>(memory + round_up(NmsBoxes::kCoordinates * room() * 4, 64));
+    auto* order = reinterpret_cast<NmsCandidate*>(memory + box_bytes());
     const int64_t n = candidates(args, task, limits, order);
     int64_t found = 0, sorted = 0;
     for (int64_t i = 0; i < n && found < limits.most; ++i) {

@@ -6,6 +6,7 @@
 #include "backend/cuda/recurrent/recurrent_plan.h"
 
 #include <cmath>
+
 #include "ir/symbol_extents.h"
 #include "lathe_device_text/recurrent_inputs.h"
 

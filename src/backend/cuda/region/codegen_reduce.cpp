@@ -6,8 +6,8 @@
 // threads per result when the innermost reduced dim is contiguous; when a kept dim is, threads side by side
 // on vectors of results while the other threads of the block, and several blocks where results are few, share
 // the reduced dims (a global average pool in channels-last; a second kernel adds the blocks' parts in a fixed
-// order); and the same group kernel, element by element, for everything else. Accumulation is FP32. Integers,
-// float64 and axes that only a run knows are exact/codegen_exact_reduce.cpp's.
+// order); and the same group kernel, element by element, for everything else. Accumulation is FP32. Sums of
+// integers and float64, and axes that only a run knows, are exact/codegen_exact_reduce.cpp's.
 #include "backend/cuda/codegen/own_tactic.h"
 #include "base/error.h"
 #include "base/hash.h"
